@@ -141,13 +141,13 @@ rule images:
 
 
 rule derived:
-    """LMDBs that are made of others: mixtures of training images, and a backbone's features."""
+    """LMDBs that are made of others: mixtures of training images, a backbone's features, statistics of style."""
     input:
         lambda wildcards: ancient([str(file) for file in PLAN.before_derived(wildcards.lmdbs)]),
     output:
         temp(touch(str(PLAN.mark("{lmdbs}")))),
     wildcard_constraints:
-        lmdbs=one_of([*PLAN.mixtures, *PLAN.feature_sets]),
+        lmdbs=one_of([*PLAN.mixtures, *PLAN.feature_sets, *PLAN.styles]),
     params:
         command=lambda wildcards, threads: PLAN.derived_command(wildcards.lmdbs, threads),
     log:

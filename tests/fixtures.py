@@ -15,8 +15,8 @@ from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.server import Server, serving
 
-TRAIN, TEST = 48, 30
-"""Records of each training and of each test LMDB."""
+TRAIN, TEST, STYLE_SIZE = 48, 30, 12
+"""Records of each training and of each test LMDB; numbers of a record of statistics of style."""
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +26,10 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_tiny_digits(folder: Path) -> Path:
-    """Write digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look."""
+    """Write digits/{mnist,mnistm,usps}_{train,test}: handwritten digits, each domain of another look.
+
+    digits_style/{mnist,mnistm}_train are numbers as statistics of style are: class effect + domain effect + noise.
+    """
     from sklearn.datasets import load_digits  # seconds, which not every test has
 
     digits = load_digits()
@@ -45,6 +48,14 @@ def write_tiny_digits(folder: Path) -> Path:
                 for i in chosen:
                     image = look(images[i]).clip(0, 255).astype(np.uint8)
                     writer.put(f"{domain}{i}", lmdb_io.image_datum(image, int(digits.target[i])))
+    of_class = rng.normal(size=(10, STYLE_SIZE))
+    for domain, of_domain in (("mnist", 2), ("mnistm", -2)):
+        digits_lmdb = folder / "digits" / f"{domain}_train"
+        names, labels = list(lmdb_io.record_names(digits_lmdb)), lmdb_io.read_labels(digits_lmdb)
+        rows = of_class[labels] + of_domain * np.eye(1, STYLE_SIZE) + 0.3 * rng.normal(size=(len(labels), STYLE_SIZE))
+        with lmdb_io.create(folder / "digits_style" / digits_lmdb.name) as (writer, _):
+            for name, row, label in zip(names, rows.astype(np.float32), labels, strict=True):
+                writer.put(name, lmdb_io.feature_datum(row, int(label)))
     return folder
 
 

@@ -5,6 +5,7 @@
     python -m tools.extract_features pacs --backbone resnet18
     python -m tools.extract_features pacs --onnx FILE --layer NAME --early NAME NAME --mean 127 --scale 0.0078125
     python -m tools.extract_features my_pictures --backbone lite0
+    python -m tools.extract_features pacs --style
 
 The first command reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN. For each image, in the same order and
 with the same name and label, it writes a Datum of 4096×1×1 floats: AlexNet's fc7 of the central crop, before its ReLU.
@@ -14,7 +15,8 @@ statistics of its third stage (res4b). These are called after the weights, as OU
 uses any ONNX model. The fifth reads your own folder, my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds
 OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures. Features of your own data get a description,
 OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and tools.baselines. Its last domain is the target;
---targets chooses another one.
+--targets chooses another one. The last command writes OUT/pacs_style: 384 statistics of each picture's style, by which
+tools.write_run --method style_w finds latent domains before training.
 
 Existing features are not extracted again; features of other weights or images are an error (--force replaces them).
 Images and weights are compared by their contents, an ONNX model with its external data. These must lie in its folder.
@@ -50,7 +52,7 @@ from latent_domains.convert.backbone_options import (
     onnx_backbone,
 )
 from latent_domains.convert.torch import resnet18_backbone
-from latent_domains.convert.torch.lite0_backbone import feature_backbone
+from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
@@ -73,6 +75,9 @@ def _options() -> argparse.Namespace:
         "folder of pictures, DIR/DOMAIN/CLASS/…/IMAGE",
     )
     backbone = add_backbone_options(parser)
+    backbone.add_argument(
+        "--style", action="store_true", help="not features, but what style_w finds latent domains by (tools.discover)"
+    )
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
     add_tree_option(parser)
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
@@ -94,8 +99,8 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace features of other weights or images")
     options = parser.parse_args()
-    if not (options.weights or options.backbone or options.onnx):
-        parser.error("the following arguments are required: --weights of AlexNet, --backbone or --onnx")
+    if not (options.weights or options.backbone or options.onnx or options.style):
+        parser.error("the following arguments are required: --weights of AlexNet, --backbone, --onnx or --style")
     check_backbone_options(parser, options)
     if isinstance(options.dataset, Path) and options.domains:
         parser.error(f"argument --domains: all folders of {options.dataset} are domains")
@@ -128,6 +133,10 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
             check_available("GPU", "solver mode GPU")
             caffe.set_mode_gpu()
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights, options.batch_size)
+    if options.style:
+        backbone = feature_backbone(MIDDLE)
+        features = extraction.style_dataset(images, len(backbone.early_means), made_by)
+        return features, extraction.onnx_extractor(backbone, "lite0", options.jobs, style=True)
     if options.backbone == RESNET18:
         weights, backbone = resnet18_backbone.of_folder(options.data / "weights")
         features = extraction.resnet18_dataset(images, weights, backbone.early_size, made_by)
@@ -172,7 +181,7 @@ def main() -> None:
     began = monotonic()
     if built := build_missing(parts, force=options.force):
         print(f"{built} images in {(took := monotonic() - began):.0f} s: {built / took:.0f} a second")
-    if DATASETS.get(features.name) != features:
+    if DATASETS.get(features.name) != features and not options.style:
         description = out / features.name / "dataset.json"
         write_text(description, json_text(features.to_json()))
         print(f"{description}: for --dataset of tools.write_run")

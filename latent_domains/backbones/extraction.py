@@ -23,6 +23,7 @@ from latent_domains.data.lmdb_note import Note, read_note
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of
 from latent_domains.experiment.datasets import (
     DATASETS,
+    STYLE,
     Dataset,
     Features,
     as_features,
@@ -82,6 +83,12 @@ def resnet18_dataset(images: Dataset, weights: Pretrained, early: int, made_by: 
     return as_features(images, weights.name, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
 
 
+def style_dataset(images: Dataset, size: int, made_by: str) -> Dataset:
+    """The dataset of the statistics of style, ``size`` numbers, that latent domains of these images are found by."""
+    features, recipe = Features(images.name, "lite0_style"), of_network(ANY_FEATURES).recipe
+    return as_features(images, STYLE, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
+
+
 def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
     """The dataset of an ONNX model's features, whose name is none of ours.
 
@@ -89,7 +96,7 @@ def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: st
     """
     if not is_folder_name(f"{images.name}_{kind}"):
         raise ProgramError(f"--name: found {kind!r}, expected a part of a folder's name")
-    if (name := f"{images.name}_{kind}") in DATASETS:
+    if (name := f"{images.name}_{kind}") in DATASETS or kind == STYLE:
         raise ProgramError(f"--name {kind}: {name} are other features, expected another name")
     features = Features(images.name, f"{kind}-{backbone.digest}", backbone.early_size)
     recipe = of_network(ANY_FEATURES).recipe
@@ -123,17 +130,18 @@ def load_net(weights: Path) -> caffe.Net:
     return net
 
 
-def onnx_extractor(backbone: OnnxBackbone, name: str, jobs: int) -> Extractor:
+def onnx_extractor(backbone: OnnxBackbone, name: str, jobs: int, *, style: bool = False) -> Extractor:
     """An ONNX model's features and early statistics, by ONNX Runtime, ``jobs`` pictures at a time.
 
-    ``name`` is what a dataset of them calls the backbone.
+    ``name`` is what a dataset of them calls the backbone. Of ``style`` the means of the early blocks tell alone.
     """
+    kept = backbone.early_means if style else slice(None)
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
         def extract(record: tuple[bytes, Datum]) -> Row:
             key, datum = record
             row = backbone.features(record_values(images, key, datum, data.stored_shape))
-            return lmdb_io.record_name(key), row, datum.label
+            return lmdb_io.record_name(key), row[kept], datum.label
 
         return in_threads(extract, lmdb_io.read(images), jobs)
 

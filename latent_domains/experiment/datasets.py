@@ -33,6 +33,9 @@ LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
 SMALLEST_TEST_BATCH = 16
 """Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
 
+STYLE = "style"
+"""The kind of features that latent domains of pictures are found by before training."""
+
 _MOST_CLASSES = 100_000
 """Beyond it a classifier may have more weights than Caffe's 32 bits can count."""
 
@@ -128,6 +131,11 @@ class Dataset:
     def images(self) -> str:
         """The dataset of the images: this one, or that of which the records are features."""
         return (self.features and self.features.images) or self.name
+
+    @property
+    def style(self) -> str:
+        """The folder, in a data folder, of the statistics of style of the images: an LMDB for each of theirs."""
+        return f"{self.images}_{STYLE}"
 
     @property
     def extracted(self) -> bool:

@@ -5,8 +5,9 @@ Everything that differs between two runs is here; everything that a dataset fixe
 :class:`Experiment`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from annotated_types import Interval
@@ -26,14 +27,15 @@ METHODS = {
     "multi_source": "multi-source",
     "random_w": "random balanced w",
     "kmeans_w": "k-means w",
+    "style_w": "clusters of style as w",
     "ghost_w": "ghost parts",
 }
 """The methods of the paper's tables, then our controls, and how they are called in tables and pictures."""
 
-CONTROLS = ("random_w", "kmeans_w", "ghost_w")
+CONTROLS = ("random_w", "kmeans_w", "style_w", "ghost_w")
 """Methods that give each source image one of k latent domains without a branch, so that mDA can be told from any
-division into k: equal numbers at random, or k-means of each channel's mean and standard deviation, before training; or
-equal numbers at random anew in each batch."""
+division into k: equal numbers at random, k-means of each channel's mean and standard deviation, or clusters of the
+pictures' style with the class as a nuisance, before training; or equal numbers at random anew in each batch."""
 
 LATENT = ("mda", *CONTROLS)
 """The methods for which k is a choice."""
@@ -61,13 +63,16 @@ RECIPE = "the dataset's"
 """The default of a setting that is a field of the dataset's recipe as well."""
 
 
-def _setting(in_name: Callable[[Any], str], help: str, default: Any = None, **option: Any) -> Any:
+def _setting(
+    in_name: Callable[[Any], str], help: str, default: Any = None, *, absent: Any = None, **option: Any
+) -> Any:
     """A field of :class:`Experiment` that can be chosen; its type has its bounds.
 
     ``in_name`` makes its part of a folder's name. ``default`` is a value, RECIPE, or None: see :func:`_defaults`.
-    ``help`` and ``option`` describe its option on command lines (:mod:`latent_domains.experiment.options`).
+    ``help`` and ``option`` describe its option on command lines (:mod:`latent_domains.experiment.options`). ``absent``
+    is what runs had that were described before there was such a setting.
     """
-    return field(metadata={"in_name": in_name, "help": help, "default": default, "option": option})
+    return field(metadata={"in_name": in_name, "help": help, "default": default, "absent": absent, "option": option})
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,14 @@ class Experiment:
         "share of source images whose domain label is known, 0 to 1",
         0.0,
         metavar="SHARE",
+    )
+    style_share: Proportion = _setting(
+        lambda share: f"style{100 * share:g}",
+        "share of source images, the surest of each cluster of their style, whose cluster is taken for their known "
+        "domain, 0 to 1; not in the paper",
+        0.0,
+        metavar="SHARE",
+        absent=0.0,
     )
     branch_norm: Literal[*BRANCH_NORMS] = _setting(
         "branch-{}".format,
@@ -212,7 +225,19 @@ class Experiment:
     @property
     def reads_domain_labels(self) -> bool:
         """Whether the training net reads domain labels of the source images."""
-        return self.known_share > 0 or self.method in CONTROLS or (self.undivided and self.method == "multi_source")
+        known = self.known_share > 0 or self.style_share > 0 or self.method in CONTROLS
+        return known or (self.undivided and self.method == "multi_source")
+
+    @property
+    def reads_style(self) -> bool:
+        """Whether latent domains are found by statistics of the source images' style, before training."""
+        return self.method == "style_w" or self.style_share > 0
+
+    @property
+    def style_lmdbs(self) -> tuple[str, ...]:
+        """LMDBs of these statistics, relative to the data folder; none where they are not read."""
+        sources = self.sources if self.reads_style else ()
+        return tuple(f"{self.data.style}/{PurePath(self.data.train_lmdb(source)).name}" for source in sources)
 
     @property
     def has_target_branch(self) -> bool:
@@ -270,6 +295,7 @@ class Experiment:
             (self.has_target_branch, f"{self.k_target} target domains"),
             (self.undivided, f"undivided source {shares_text(self.shares)}".rstrip()),
             (self.known_share, f"{100 * self.known_share:g} % of domain labels known"),
+            (self.style_share, f"{100 * self.style_share:g} % of clusters of style known"),
             (self.predicts_domains, BRANCH_NORMS[self.branch_norm]),
             (True, BRANCH_INPUTS[self.branch_input]),
             (self.domain_gain != 1, f"gain {self.domain_gain:g}"),
@@ -359,12 +385,18 @@ def from_json(values: Any) -> Experiment:
     """
     if not isinstance(values, dict):
         raise ProgramError(f"experiment: found {values!r}, expected an object")
-    settings = dict(values)
+    settings = with_later_settings(values)
     dataset = settings.pop("dataset", None)
     if not isinstance(dataset, str | dict):
         raise ProgramError(f"experiment: dataset: found {dataset!r}, expected a name or a description")
     data = datasets.named(dataset) if isinstance(dataset, str) else datasets.from_json(dataset)
     return _made(data, settings)
+
+
+def with_later_settings(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What :meth:`Experiment.to_json` wrote, with the settings that there were none of when it was written."""
+    absent = {name: setting.metadata["absent"] for name, setting in SETTINGS.items()}
+    return {name: value for name, value in absent.items() if value is not None} | values
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
@@ -390,6 +422,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
     """Yield a setting, whether its value breaks a rule, and what is expected of it."""
     data, method, k, k_target = experiment.data, experiment.method, experiment.k, experiment.k_target
     share, undivided, number = experiment.known_share > 0, experiment.undivided, len(experiment.sources)
+    styled = experiment.style_share > 0
     network, usual = NETWORKS[data.network], _defaults(data, method, experiment.sources, experiment.targets)
     fixed_target = method in (*SOURCE_ONLY, "dial")
     unusual = {name for name in SETTINGS if getattr(experiment, name) != usual[name]}
@@ -405,6 +438,9 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
     yield "known_share", share and method != "mda", f"0 for {method}: only mda takes known domain labels"
     yield "k", share and k != number, f"the number of sources, {number}, with known domain labels"
     yield "known_share", share and undivided, "0 for an undivided source, whose domains nobody knows"
+    yield "style_share", styled and method != "mda", f"0 for {method}: only mda takes known domain labels"
+    yield "style_share", styled and share, "0 with known_share: one of them says which domains are known"
+    yield "style_share", styled and k < 2, "0 with a single latent domain"
     yield (
         "geometry",
         experiment.geometry not in network.geometries,
@@ -419,7 +455,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
     for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):
         yield name, name in unusual and not experiment.predicts_domains, f"{usual[name]!r}: {no_branch}"
     yield "lambda_c", "lambda_c" in unusual and not experiment.sees_target, f"{usual['lambda_c']}: {no_target}"
-    yield "lambda_t", "lambda_t" in unusual and not share, f"{usual['lambda_t']} without known_share"
+    yield "lambda_t", "lambda_t" in unusual and not (share or styled), f"{usual['lambda_t']} without known_share"
     no_gain = experiment.domain_gain != 1 and experiment.branch_norm != "logits"
     yield "domain_gain", no_gain, "1: it is a factor of normalised logits (branch_norm logits)"
     balances = method == "mda" and k >= 2

@@ -15,6 +15,7 @@ COLOURS = {
     "multi_source": "#008f68",
     "random_w": "#7d7420",
     "kmeans_w": "#8a5a9e",
+    "style_w": "#b8475a",
     "ghost_w": "#4d6b8a",
     "gong2013": "#9a6700",
     "hoffman2012": "#a2487f",

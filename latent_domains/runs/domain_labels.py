@@ -13,6 +13,7 @@ from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.experiment.experiment import CONTROLS
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.style import style_domains
 
 
 def write_labels(folder: RunFolder) -> None:
@@ -29,6 +30,8 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
     if experiment.method == "kmeans_w":
         data = experiment.data
         return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
+    if experiment.reads_style:
+        return _style_labels(folder, lmdbs)
     made_by = None if experiment.undivided else experiment.data.made_by
     counts = [count_filled(lmdb, made_by) for lmdb in lmdbs]
     if experiment.method in ("random_w", "ghost_w"):
@@ -42,6 +45,21 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
         return [true]
     masks = choose_known(counts, experiment.known_share, experiment.seed)
     return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
+
+
+def _style_labels(folder: RunFolder, lmdbs: list[Path]) -> list[NDArray[np.int64]]:
+    """The cluster of style of each image of each part; of the branch's labels the surest share of each cluster."""
+    experiment = folder.experiment
+    found = style_domains(experiment, lmdbs, folder.data_folder)
+    labels = found.domains
+    if experiment.method == "mda":
+        order = np.argsort(-found.margin, kind="stable")
+        kept = np.zeros(len(labels), bool)
+        for domain in range(found.k):
+            members = order[labels[order] == domain]
+            kept[members[: int(np.floor(experiment.style_share * len(members) + 0.5))]] = True
+        labels = np.where(kept, labels, UNKNOWN)
+    return np.split(labels, np.cumsum([count_filled(lmdb) for lmdb in lmdbs])[:-1])
 
 
 def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:

@@ -26,8 +26,13 @@ def missing_lmdbs(run: Run, data: Path) -> list[Path]:
     return [lmdb for lmdb in lmdbs(run, data) if not is_lmdb(lmdb)]
 
 
+def lacks_style(run: Run, data: Path) -> bool:
+    """Say whether a run lacks the statistics of style that it finds latent domains by."""
+    return isinstance(run, Experiment) and not all(is_lmdb(data / lmdb) for lmdb in run.style_lmdbs)
+
+
 def missing_images(run: Run, data: Path) -> bool:
-    """Say whether a run on features lacks LMDBs of the images that they were extracted from."""
+    """Say whether LMDBs of the images are missing that features or statistics of style are extracted from."""
     domains = map(run.data.train_lmdb, (*run.sources, *run.targets))
     return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
 
@@ -58,6 +63,11 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
         verb = "is" if whole or len(missing) == 1 else "are"
         of_seed = f" --seed N --out {data_folder(data, 'N', per_seed=True)} for each seed N" if per_seed else ""
         return f"{what} {verb} not on this machine: {run.data.made_by}{of_seed}"
+    if lacks_style(run, folder):
+        command = f"python -m tools.extract_features {run.data.images} --style"
+        if missing_images(run, data) and run.data.images in DATASETS:
+            command = f"{DATASETS[run.data.images].made_by}, then {command}"
+        return f"the statistics of style of {title(run.data.images)} are not on this machine: {command}"
     begin = weights(run, data)
     if begin and not begin.is_file():
         chosen = at_hand(run.data.network, begin.parent)

@@ -22,7 +22,7 @@ from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import PRETRAINED, Pretrained, at_hand
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, data_folder, load, run_path
-from latent_domains.tables.inputs import lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
+from latent_domains.tables.inputs import lacks_style, lmdbs, missing_images, missing_lmdbs, title, weights, why_missing
 from latent_domains.tables.options import seed_list
 
 FETCHED = ("digits", "digits_hard", "office_caltech_surf")
@@ -132,8 +132,9 @@ class Plan:
         text = why_missing(run, self.config.data, per_seed=run_path(run) in self._per_seed)
         divided = {folder / run.data.train_lmdb(source) for source in run.sources}
         joined = {folder / run.train_lmdb(part) for part in self._joined(run).values()}
-        if all(map(is_lmdb, {*lmdbs(run, folder), *divided} - joined)):
-            return ""  # mixtures can be joined, weights can be fetched
+        are_there = all(map(is_lmdb, {*lmdbs(run, folder), *divided} - joined))
+        if are_there and not (lacks_style(run, folder) and missing_images(run, self.config.data)):
+            return ""  # mixtures can be joined, weights can be fetched, statistics of style extracted
         if run.data.name not in DATASETS:
             return text
         if images in MADE or (self.config.images and images in IMAGE_SETS):
@@ -154,6 +155,8 @@ class Plan:
                 needed.append(self.mark(name))
         if missing:
             needed.append(self.mark(self._set(run)))
+        if lacks_style(run, self.data_folder(run)):
+            needed.append(self.mark(run.data.style))
         begin = self.weights(run)
         return [*needed, *([begin] if begin else [])]
 
@@ -168,28 +171,32 @@ class Plan:
         return {name: (run, part) for run in self.runs.values() for name, part in self._joined(run).items()}
 
     def before_derived(self, name: str) -> list[Path]:
-        """List what must exist before a mixture is joined or features of a dataset are extracted."""
+        """List what must exist before a mixture is joined, or features or statistics of style are extracted."""
         if name in self.mixtures:
             run, _ = self.mixtures[name]
             divided = [self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources]
             return [] if all(map(is_lmdb, divided)) else [self.mark(self._set(run))]
-        runs = [run for run in self.runs.values() if run.data.name == name]
+        images = self.styles.get(name) or DATASETS[name].images
+        runs = [run for run in self.runs.values() if name in (run.data.name, run.data.style)]
         missing = any(missing_images(run, self.config.data) for run in runs)
-        weights_file = self._features_weights(name)
-        return [*([self.mark(DATASETS[name].images)] if missing else []), *([weights_file] if weights_file else [])]
+        weights_file = None if name in self.styles else self._features_weights(name)
+        return [*([self.mark(images)] if missing else []), *([weights_file] if weights_file else [])]
 
     def derived_command(self, name: str, jobs: int) -> list[str]:
-        """The command line that joins a mixture, in its seed's order, or extracts a dataset's features."""
+        """The command line that joins a mixture, in its seed's order, or extracts features or statistics of style."""
         if name in self.mixtures:
             run, part = self.mixtures[name]
             folder = self.data_folder(run)
             seed = ["--seed", str(run.seed)] if folder != self.config.data else []
             return ["python", "-m", "tools.join_lmdbs", *seed, *join_options(run, folder, part)]
-        features, mode = DATASETS[name].features, self.config.solver_mode
-        backbone = ["--backbone", features.backbone]
-        if weights_file := self._features_weights(name):
+        images, mode = self.styles.get(name) or DATASETS[name].images, self.config.solver_mode
+        if name in self.styles:
+            backbone = ["--style"]
+        elif weights_file := self._features_weights(name):
             backbone = ["--weights", str(weights_file), *(["--solver-mode", mode] if mode else [])]
-        options = [features.images, *backbone, "--data", str(self.config.data), "--jobs", str(jobs)]
+        else:
+            backbone = ["--backbone", DATASETS[name].features.backbone]
+        options = [images, *backbone, "--data", str(self.config.data), "--jobs", str(jobs)]
         return ["python", "-m", "tools.extract_features", *options]
 
     def mark(self, dataset: str) -> Path:
@@ -215,6 +222,12 @@ class Plan:
     def feature_sets(self) -> list[str]:
         """Datasets of features that ``tools.extract_features`` makes."""
         return sorted({run.data.name for run in self.runs.values() if run.data.name in DATASETS and run.data.extracted})
+
+    @cached_property
+    def styles(self) -> dict[str, str]:
+        """The images of each set of statistics of style that ``tools.extract_features`` makes."""
+        runs = [run for run in self.runs.values() if isinstance(run, Experiment) and run.reads_style]
+        return {run.data.style: run.data.images for run in runs if run.data.name in DATASETS}
 
     def images_options(self, images: str) -> list[str]:
         """The command line of ``python -m tools.get_data`` for one of the ``image_sets``."""

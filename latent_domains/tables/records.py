@@ -10,7 +10,7 @@ from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_note import noted_contents
-from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.experiment import Experiment, with_later_settings
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import whose
 from latent_domains.runs.record import Matching, Record, read
@@ -160,7 +160,7 @@ def _check(where: str, record: Record, run: Run) -> None:
         key = "accuracy" if record.accuracy is None else "matching"
         raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")
     if isinstance(run, Experiment):
-        said, wanted = record.experiment, run.to_json()
+        said, wanted = record.experiment and with_later_settings(record.experiment), run.to_json()
     else:
         said = record.baseline
         wanted = {

@@ -19,6 +19,7 @@ from latent_domains.backbones import extraction
 from latent_domains.common.files import json_text
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment import datasets
@@ -389,6 +390,7 @@ def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_p
         (model(), ("--layer", "fc7"), "no layer 'fc7' among its 8 values"),
         (model(), ("--name", "a/b"), "--name: found 'a/b', expected a part of a folder's name"),
         (model(), ("--name", "lite0"), "--name lite0: pacs_lite0 are other features, expected another name"),
+        (model(), ("--name", "style"), "--name style: pacs_style are other features, expected another name"),
     ],
 )
 def test_onnx_models_that_are_no_backbones_leave_nothing(pictures, tmp_path, made, arguments, message):
@@ -412,6 +414,23 @@ def test_any_dataset_of_pictures_has_features_of_lite0(images, tmp_path):
         assert (data.domains, data.sources, data.targets) == (OFFICE.domains, OFFICE.sources, OFFICE.targets)
         (rows,) = [inputs for inputs, _ in batches(tmp_path / data.train_lmdb("amazon"), data.preprocessing, 9)]
         assert rows.shape == (3, 1360, 1, 1)
+
+
+def test_statistics_of_style_are_the_means_of_the_middle_blocks_channels(images, tmp_path):
+    """As tools.discover takes them; method style_w reads them by the records' names."""
+    arguments = ("--style", "--domains", "dslr", "--data", images, "--out", tmp_path)
+    done = program("extract_features", "office31", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert names(tmp_path) == ["office31_style"] and names(tmp_path / "office31_style") == ["dslr"]
+    lmdb = tmp_path / DATASETS["office31"].style / "dslr"
+    assert keys_and_labels(lmdb) == keys_and_labels(images / "office31" / "dslr")
+    backbone = feature_backbone(MIDDLE)
+    pictures, _ = lmdb_io.read_images(images / "office31" / "dslr")
+    expected = [backbone.features(picture)[backbone.early_means] for picture in pictures]
+    np.testing.assert_array_equal([datum.float_data for _, datum in lmdb_io.read(lmdb)], expected)
+    assert len(expected[0]) == 80 + 112 + 192
+    done = program("extract_features", "office31", "--style", "--backbone", "lite0", "--out", tmp_path)
+    assert done.returncode == 2 and "not allowed with argument" in done.stderr
 
 
 def test_a_folder_of_domains_becomes_lmdbs_of_pictures_and_features(tmp_path):

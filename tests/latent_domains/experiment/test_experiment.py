@@ -53,6 +53,9 @@ def test_another_target_takes_the_other_domains_as_sources():
         ("k_target", {"k_target": 0}),
         ("known_share", {"known_share": 0.5, "method": "dial"}),
         ("known_share", {"known_share": 0.1, "undivided": True}),
+        ("style_share", {"style_share": 0.5, "method": "style_w"}),
+        ("style_share", {"style_share": 0.5, "known_share": 0.1}),
+        ("style_share", {"style_share": 0.5, "k": 1}),
         ("shares", {"dataset": "pacs", "shares": (80, 20)}),
         ("shares", {"shares": (80, 19)}),
         ("branch_norm", {"branch_norm": "logits", "method": "dial"}),
@@ -97,6 +100,12 @@ def test_json_with_missing_and_unknown_keys():
         from_json(values)
 
 
+def test_a_setting_that_came_later_has_the_value_of_the_runs_before_it():
+    values = make_experiment("digits", "mda").to_json()
+    del values["style_share"]
+    assert from_json(values) == make_experiment("digits", "mda")
+
+
 def test_a_mixture_with_shares_is_named_by_them():
     first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
     for sources, shares in (first, second):
@@ -111,7 +120,7 @@ def test_a_mixture_with_shares_is_named_by_them():
 def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone():
     """So that rows of a table, or runs of --method, are like with like."""
     found = {method: make_experiment("office_caltech_fc7", method).k_target for method in METHODS if method != "plain"}
-    latent = dict.fromkeys(("mda", "multi_source", "random_w", "kmeans_w", "ghost_w"), 2)
+    latent = dict.fromkeys(("mda", "multi_source", "random_w", "kmeans_w", "style_w", "ghost_w"), 2)
     assert found == {"source_only": 0, "dial": 1, **latent}
 
 

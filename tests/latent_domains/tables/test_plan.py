@@ -9,6 +9,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.tables.definition import BaselineRun, run_path
+from latent_domains.tables.inputs import why_missing
 from latent_domains.tables.options import seed_list
 from latent_domains.tables.plan import Config, Plan, baseline_options
 from tests.latent_domains.tables.tables import write_record
@@ -219,6 +220,27 @@ def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_pa
     folder = tmp_path / "data" / "pacs_lite0"
     files = [str(folder / name) for name in ("sketch", "sketch_equal")]
     assert here.derived_command(marks[1][2], 2)[3:] == ["--equal-classes", *files]
+
+
+def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_them(tmp_path):
+    here = plan(tmp_path)
+    on_features, fine_tuned = (
+        next(run for run in here.tables[table].runs if isinstance(run, Experiment) and run.method == "style_w")
+        for table in ("pacs_styles", "pacs_160")
+    )
+    given = plan(tmp_path, images="archive")
+    for run in (on_features, fine_tuned):
+        assert here.obstacle(run).startswith("PACS is not on this machine: ") and not given.obstacle(run)
+        assert tmp_path / "data/.built/pacs_style" in given.prerequisites(run)
+    assert given.before_derived("pacs_style") == [tmp_path / "data/.built/pacs"]
+    with_lmdbs(tmp_path, "pacs_160", *fine_tuned.data.domains)
+    assert here.obstacle(fine_tuned).startswith("PACS is not on this machine: ")
+    assert why_missing(fine_tuned, tmp_path / "data").startswith("the statistics of style of PACS are not on this mac")
+    with_lmdbs(tmp_path, "pacs", *fine_tuned.data.domains)
+    assert not here.obstacle(fine_tuned) and here.before_derived("pacs_style") == []
+    assert here.derived_command("pacs_style", 2)[2:5] == ["tools.extract_features", "pacs", "--style"]
+    with_lmdbs(tmp_path, "pacs_style", *fine_tuned.sources)
+    assert tmp_path / "data/.built/pacs_style" not in here.prerequisites(fine_tuned)
 
 
 def test_baselines_are_called_with_their_options():
