@@ -201,8 +201,7 @@ def _carry_out(
         ]
         images = read_stored(task, allow_missing_classes=options.allow_missing_classes)
         _say_notes([*unread, *_notes(images, experiment)], said)
-    if experiment.data.features:
-        extract_features(task, experiment.data, options.jobs)
+    extract_features(task, experiment, options.jobs)
     folder = open_run(paths, experiment, options.solver_mode)
     train(folder, weights, options.threads, options.solver_mode)
     finish(task, folder, jobs=options.jobs, solver_mode=options.solver_mode)

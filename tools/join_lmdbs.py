@@ -4,7 +4,6 @@
         data/pacs/art_painting+cartoon+photo
     python -m tools.join_lmdbs --shares 80:20 data/digits/mnist_train data/digits/mnistm_train \\
         data/digits/mnist80+mnistm20_train
-    python -m tools.join_lmdbs --equal-classes data/pacs/photo data/pacs/photo_equal
 
 Each record is copied byte for byte and keeps its name; the number in its key is new. OUT/domains.txt names the LMDB of
 each record; training does not use it.
@@ -26,33 +25,27 @@ def _options() -> argparse.Namespace:
         type=Path,
         nargs="+",
         metavar="IN",
-        help="LMDB folder, at least two of them, or one with --equal-classes",
+        help="LMDB folder, at least two of them",
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
-    taken = parser.add_mutually_exclusive_group()
-    taken.add_argument(
+    parser.add_argument(
         "--shares",
         type=percentages,
         default=(),
         metavar="P:P:…",
         help="percentages of the LMDBs' records: the largest mixture that has them (default: all records)",
     )
-    taken.add_argument(
-        "--equal-classes",
-        action="store_true",
-        help="repeat records until all classes of an LMDB are as large as its largest one",
-    )
     parser.add_argument("--seed", type=natural, default=0, help="of the records and their order (default: 0)")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
     options = parser.parse_args()
-    if len(options.inputs) < 2 and not options.equal_classes:
+    if len(options.inputs) < 2:
         parser.error("expected at least two LMDBs to join, and OUT after them")
     return options
 
 
 def main() -> None:
     options = _options()
-    how = {name: getattr(options, name) for name in ("shares", "equal_classes", "seed", "force")}
+    how = {name: getattr(options, name) for name in ("shares", "seed", "force")}
     records = join(options.inputs, options.out, **how)
     print(f"{options.out}: {records} images of {count_of(len(options.inputs), 'LMDB')}")
 

@@ -8,12 +8,14 @@ from typing import Any
 from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.adapt.trees import TaskImages, folder_label, keep_readable
 from latent_domains.backbones import extraction
-from latent_domains.convert.torch.lite0_backbone import feature_backbone
+from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import Dataset, Recipe
+from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, of_network
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
 
@@ -127,12 +129,20 @@ def plan_pictures(lmdbs: Path, images: TaskImages, learner: Learner, **how: Any)
     }
 
 
-def extract_features(task: Task, features: Dataset, jobs: int) -> None:
-    """Extract the ``features`` that are missing from the pictures in the LMDBs.
+def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
+    """Extract from the pictures in the LMDBs what an experiment reads and is missing: features, statistics of style.
 
-    Raises ProgramError if features of other pictures or of other weights are in their place and training has begun.
+    Raises ProgramError if those of other pictures or of other weights are in their place and training has begun.
     """
-    paths, extractor = task.paths, extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
-    of = replace(task.learner.pictures, name=paths.name)
-    parts = extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
+    paths, features = task.paths, experiment.data
+    of, parts = replace(task.learner.pictures, name=paths.name), []
+    if features.features:
+        extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
+        parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
+    if experiment.reads_style:
+        side = DATASETS[of_network(ANY_FEATURES).images].stored_shape[-1]
+        backbone = feature_backbone(MIDDLE, None if of.stored_shape[-1] == side else side)
+        style = extraction.style_dataset(of, len(backbone.early_means), task.command)
+        extractor = extraction.onnx_extractor(backbone, "lite0", jobs, style=True)
+        parts += extraction.plan_features(of, style, experiment.sources, extractor, paths.data, paths.data)
     build_missing(parts, force=not paths.run.exists())

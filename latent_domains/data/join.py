@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.files import check_apart, check_named, check_new
@@ -25,15 +24,13 @@ def join(
     out: Path,
     *,
     shares: Sequence[int] = (),
-    equal_classes: bool = False,
     seed: int = 0,
     force: bool = False,
 ) -> int:
     """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed``.
 
     With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed``. Without, all
-    records are in it. ``equal_classes`` repeats records until all classes of an input are as large as its largest one.
-    ``domains.txt`` says where each record is from.
+    records are in it. ``domains.txt`` says where each record is from.
 
     Returns the number of records. Raises ProgramError if the shares are none, the inputs' images, classes or backbones
     differ, if one of them or its name is given twice, or if ``out`` is in the way. ``force`` replaces an older mixture,
@@ -54,12 +51,10 @@ def join(
         "program": PROGRAM,
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),
         **({"shares": shares_text(shares)} if shares else {}),
-        **({"equal_classes": 1} if equal_classes else {}),
         "seed": seed,
         **common_features(inputs),
     }
-    drawn = [_equal_classes(path) for path in inputs] if equal_classes else [np.arange(count) for count in counts]
-    places = _draw_records(drawn, mixture_counts([*map(len, drawn)], shares), seed)
+    places = _draw_records(counts, mixture_counts(counts, shares), seed)
     domains = [names[i] for i, _ in places]
     part = PlannedLmdb(
         out,
@@ -100,19 +95,12 @@ def _count_alike(inputs: Sequence[Path]) -> list[int]:
     return [description.records for description in found.values()]
 
 
-def _equal_classes(lmdb: Path) -> NDArray[np.int64]:
-    """Numbers of records, each class as often as the largest one: its records again and again, in their order."""
-    labels = lmdb_io.read_labels(lmdb)
-    classes, sizes = np.unique(labels, return_counts=True)
-    return np.concatenate([np.resize(np.flatnonzero(labels == one), sizes.max()) for one in classes])
-
-
-def _draw_records(drawn: Sequence[NDArray[np.int64]], taken: Sequence[int], seed: int) -> list[tuple[int, int]]:
-    """Draw ``taken`` of the records ``drawn`` of each input. Return each one's input and its number there."""
+def _draw_records(counts: Sequence[int], taken: Sequence[int], seed: int) -> list[tuple[int, int]]:
+    """Draw ``taken`` of the ``counts`` records of each input. Return each one's input and its number there."""
     places = []
-    for i, (records, number) in enumerate(zip(drawn, taken, strict=True)):
-        chosen = np.sort(np.random.default_rng([seed, i]).permutation(len(records))[:number])
-        places += [(i, int(record)) for record in records[chosen]]
+    for i, (count, number) in enumerate(zip(counts, taken, strict=True)):
+        chosen = np.sort(np.random.default_rng([seed, i]).permutation(count)[:number])
+        places += [(i, int(record)) for record in chosen]
     return [places[place] for place in np.random.default_rng(seed).permutation(len(places))]
 
 

@@ -140,7 +140,7 @@ def features_of(lmdb: Path) -> dict[str, Any]:
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 
 
-_OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "equal_classes", "seed")
+_OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "seed")
 """Keys of an origin of features, or of a mixture of them, that do not say how an image becomes a feature."""
 
 

@@ -150,8 +150,8 @@ class Experiment:
     )
     equal_classes: bool = _setting(
         "equalclasses".format,
-        "a control: read source images in equal shares of the classes, from LMDBs named SOURCE_equal "
-        "(python -m tools.join_lmdbs --equal-classes)",
+        "draw source images so that all classes are equally frequent in each source or, where domains are found or "
+        "known before training, in each domain; not in the paper",
         False,
     )
     conv1_bias: bool = _setting("conv1bias".format, "give the first convolution of the digits net a bias", False)
@@ -272,8 +272,7 @@ class Experiment:
 
     def train_lmdb(self, part: str) -> str:
         """LMDB of the training images of one of the parts, relative to the data folder."""
-        equal = self.equal_classes and part in self.source_inputs
-        return self.data.train_lmdb(f"{part}_equal" if equal else part)
+        return self.data.train_lmdb(part)
 
     @property
     def tests(self) -> dict[str, str]:
@@ -449,7 +448,6 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
     no_early = experiment.branch_input == "early" and not data.early
     yield "branch_input", no_early, f"'final': {data.name} has no statistics of early blocks"
     yield "conv1_bias", experiment.conv1_bias and network.module != "mnist", f"the digits net, found {network.name}"
-    yield "equal_classes", experiment.equal_classes and bool(experiment.shares), "False with shares"
     no_permutation = not experiment.has_branch or undivided
     yield "permuted_w", experiment.permuted_w and no_permutation, "False but for mda with sources that are told apart"
     for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):

@@ -9,12 +9,11 @@ from latent_domains.experiment.experiment import Experiment
 
 def is_joined(experiment: Experiment, part: str) -> bool:
     """Whether ``python -m tools.join_lmdbs`` makes the LMDB of one of the experiment's parts."""
-    return (experiment.undivided or experiment.equal_classes) and part in experiment.source_inputs
+    return experiment.undivided and part in experiment.source_inputs
 
 
 def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
     """The command line of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
     shares = ["--shares", shares_text(experiment.mixture.values())] if experiment.shares else []
-    equal = ["--equal-classes"] if experiment.equal_classes else []
-    domains = map(experiment.data.train_lmdb, experiment.mixture if experiment.undivided else [part])
-    return [*shares, *equal, *(from_root(data / name) for name in (*domains, experiment.train_lmdb(part)))]
+    domains = map(experiment.data.train_lmdb, experiment.mixture)
+    return [*shares, *(from_root(data / name) for name in (*domains, experiment.train_lmdb(part)))]

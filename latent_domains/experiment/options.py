@@ -8,9 +8,8 @@ from latent_domains.common.arguments import percentages
 from latent_domains.experiment.datasets import DATASETS, find_dataset
 from latent_domains.experiment.experiment import RECIPE, SETTINGS, Experiment, make_experiment
 
-_OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_size", "test_mirror", "equal_classes")
-"""Settings that follow from the folders where the images are one's own, and from what is trained on them; the last one
-needs other LMDBs."""
+_OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_size", "test_mirror")
+"""Settings that follow from the folders where the images are one's own, and from what is trained on them."""
 
 _METHOD = tuple(name for name in SETTINGS if name not in _OF_IMAGES)
 

@@ -25,6 +25,10 @@ _COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
         "Each epoch has an order of its own. Stock Caffe knows no shuffle_seed; without it the LMDB's order is read.",
     ),
     (
+        lambda layer: layer.data_param.HasField("records"),
+        "All classes are read in equal shares. Stock Caffe knows no records; without it each record is read once.",
+    ),
+    (
         lambda layer: len(layer.convolution_param.pad_end) > 0,
         "As TensorFlow pads: more behind the last row and column than before the first. Stock Caffe knows no pad_end.",
     ),

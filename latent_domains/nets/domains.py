@@ -40,11 +40,12 @@ def images(
     label: str | None,
     *,
     mirror: bool,
-    **order: int,
+    **order: int | str,
 ) -> Top:
     """A Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
 
-    Caffe crops at random in training and from the centre in tests. ``order`` is what :func:`data_order` gives.
+    Caffe crops at random in training and from the centre in tests. ``order`` is what :func:`data_order` gives, and
+    ``records``, the file with the numbers of the records that are read (none: all once).
     """
     data = experiment.data
     transform: dict[str, object] = {}
@@ -81,12 +82,17 @@ def data_order(experiment: Experiment, part: str) -> dict[str, int]:
     return {"shuffle_seed": crc32(f"{experiment.seed} {part}".encode())}
 
 
+def _records(record_files: Mapping[str, str], part: str) -> dict[str, str]:
+    return {"records": record_files[part]} if part in record_files else {}
+
+
 def training_batch(
     n: NetSpec,
     experiment: Experiment,
     sizes: Mapping[str, int],
     data_folder: str,
     domain_label_lmdbs: Mapping[str, str],
+    record_files: Mapping[str, str],
 ) -> Batch:
     """Data layers of the sources (with class labels) and, unless the method is source-only, of the targets (without).
 
@@ -97,14 +103,14 @@ def training_batch(
     for part in experiment.batch_inputs:
         label = f"label_{part}" if part in experiment.source_inputs else None
         lmdb = f"{data_folder}/{experiment.train_lmdb(part)}"
-        order = data_order(experiment, part)
+        order = data_order(experiment, part) | _records(record_files, part)
         tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror, **order))
         if label is not None:
             labels.append(n[label])
     domain_labels = []
     for source, lmdb in domain_label_lmdbs.items():
         name = f"domain_label_{source}"
-        order = data_order(experiment, source)
+        order = data_order(experiment, source) | _records(record_files, source)
         if experiment.method == "ghost_w":  # out of step with the images: each meets another label in each epoch
             order = {"shuffle_seed": crc32(f"{experiment.seed} {source} ghost".encode())}
         n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)

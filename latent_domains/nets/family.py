@@ -32,6 +32,7 @@ def make_nets(
     sizes: Mapping[str, int],
     test_batch_sizes: Mapping[str, int],
     domain_label_lmdbs: Mapping[str, str] | None = None,
+    record_files: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """The nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
 
@@ -39,13 +40,17 @@ def make_nets(
     predicts domains. ``sizes`` are the rows of a training batch by part
     (:func:`latent_domains.experiment.batches.batch_sizes`), ``test_batch_sizes`` those of a test batch by target.
     ``domain_label_lmdbs`` names, for each part of the sources in order, the LMDB of its domain labels (in the order of
-    its images); it is needed exactly when the experiment reads such labels.
+    its images); it is needed exactly when the experiment reads such labels. So does ``record_files`` name the files of
+    the numbers of the records that are read, if not all are read once (``equal_classes``).
     """
-    known = dict(domain_label_lmdbs or {})
-    needed = list(experiment.source_inputs) if experiment.reads_domain_labels else []
-    if list(known) != needed:
-        raise ValueError(f"domain_label_lmdbs: got {list(known)}, expected {needed}")
-    nets = {"train": train_net(experiment, sizes, data_folder, known)}
+    known, records, parts = dict(domain_label_lmdbs or {}), dict(record_files or {}), list(experiment.source_inputs)
+    for name, found, is_read in (
+        ("domain_label_lmdbs", known, experiment.reads_domain_labels),
+        ("record_files", records, experiment.equal_classes),
+    ):
+        if list(found) != (needed := parts if is_read else []):
+            raise ValueError(f"{name}: got {list(found)}, expected {needed}")
+    nets = {"train": train_net(experiment, sizes, data_folder, known, records)}
     for name, target in experiment.tests.items():
         nets[name] = test_net(experiment, target, data_folder, test_batch_sizes[target])
     nets["deploy"] = deploy_net(experiment)
@@ -56,12 +61,16 @@ def make_nets(
 
 
 def train_net(
-    experiment: Experiment, sizes: Mapping[str, int], data_folder: str, domain_label_lmdbs: Mapping[str, str]
+    experiment: Experiment,
+    sizes: Mapping[str, int],
+    data_folder: str,
+    domain_label_lmdbs: Mapping[str, str],
+    record_files: Mapping[str, str],
 ) -> NetSpec:
     """The training net. Source rows come first in every blob; target labels are in no blob at all."""
     network = architecture(experiment)
     n = NetSpec()
-    batch = domains.training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs)
+    batch = domains.training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs, record_files)
     stem = network.stem(n, batch.data, experiment)
     source_logits, target_logits = _domain_logits(n, experiment, batch, stem)
     w = None

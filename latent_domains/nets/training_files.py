@@ -19,6 +19,7 @@ def make_nets_and_solver(
     counts: Mapping[str, int] | None = None,
     test_counts: Mapping[str, int] | None = None,
     domain_label_lmdbs: Mapping[str, str] | None = None,
+    record_files: Mapping[str, str] | None = None,
     solver_mode: str | None = None,
     weights: str | None = None,
 ) -> tuple[dict[str, str], str]:
@@ -39,6 +40,7 @@ def make_nets_and_solver(
         sizes=batch_sizes(experiment, counts or published_counts(experiment)),
         test_batch_sizes={target: size for target, (size, _) in tests.items()},
         domain_label_lmdbs=domain_label_lmdbs,
+        record_files=record_files,
     )
     solver = caffe_pb2.SolverParameter(
         train_net=net_file("train"),

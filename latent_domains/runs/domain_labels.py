@@ -1,4 +1,7 @@
-"""The domain labels of a run's source images: written with its folder, and read again for its record."""
+"""The domain labels of a run's source images, and which images are read: written with its folder.
+
+The labels are read again for its record.
+"""
 
 from pathlib import Path
 
@@ -8,30 +11,46 @@ from numpy.typing import NDArray
 from latent_domains.common.program import ProgramError
 from latent_domains.data.control_domains import kmeans_domains, random_domains
 from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
+from latent_domains.data.equal_classes import equal_classes, write_numbers
 from latent_domains.data.join import read_domains
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
-from latent_domains.experiment.experiment import CONTROLS
+from latent_domains.data.style_domains import StyleDomains
+from latent_domains.experiment.experiment import CONTROLS, Experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.style import style_domains
 
 
 def write_labels(folder: RunFolder) -> None:
-    """Write the LMDBs of domain labels, in the order of their images, if the training net reads them."""
-    if folder.domain_labels:
-        for (part, lmdb), labels in zip(folder.domain_labels.items(), _labels(folder), strict=True):
-            write_domain_labels(lmdb, labels.tolist(), folder.train_lmdbs[part])
+    """Write the LMDBs of domain labels, in the order of their images, and which records are read.
 
-
-def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
-    """A latent domain, or -1 for unknown, for each image of each part of the sources."""
+    Only what the training net reads.
+    """
     experiment = folder.experiment
     lmdbs = [folder.train_lmdbs[part] for part in experiment.source_inputs]
+    found = style_domains(experiment, lmdbs, folder.data_folder) if experiment.reads_style else None
+    labels = _labels(folder, lmdbs, found) if folder.domain_labels else []
+    for (part, lmdb), of_part in zip(folder.domain_labels.items(), labels, strict=True):
+        write_domain_labels(lmdb, of_part.tolist(), folder.train_lmdbs[part])
+    if experiment.equal_classes:
+        classes = [read_labels(lmdb) for lmdb in lmdbs]
+        domains = [np.full(len(one), number) for number, one in enumerate(classes)]
+        if found is not None:
+            domains = _divided(found.domains, lmdbs)
+        elif labels and experiment.method in ("kmeans_w", "multi_source"):
+            domains = labels
+        for file, numbers in zip(folder.records.values(), equal_classes(classes, domains), strict=True):
+            write_numbers(file, numbers, experiment.seed)
+
+
+def _labels(folder: RunFolder, lmdbs: list[Path], found: StyleDomains | None) -> list[NDArray[np.int64]]:
+    """A latent domain, or -1 for unknown, for each image of each part of the sources; ``found`` are those by style."""
+    experiment = folder.experiment
+    if found is not None:
+        return _divided(found.domains if experiment.method == "style_w" else _surest(found, experiment), lmdbs)
     if experiment.method == "kmeans_w":
         data = experiment.data
         return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
-    if experiment.reads_style:
-        return _style_labels(folder, lmdbs)
     made_by = None if experiment.undivided else experiment.data.made_by
     counts = [count_filled(lmdb, made_by) for lmdb in lmdbs]
     if experiment.method in ("random_w", "ghost_w"):
@@ -47,18 +66,18 @@ def _labels(folder: RunFolder) -> list[NDArray[np.int64]]:
     return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
 
 
-def _style_labels(folder: RunFolder, lmdbs: list[Path]) -> list[NDArray[np.int64]]:
-    """The cluster of style of each image of each part; of the branch's labels the surest share of each cluster."""
-    experiment = folder.experiment
-    found = style_domains(experiment, lmdbs, folder.data_folder)
-    labels = found.domains
-    if experiment.method == "mda":
-        order = np.argsort(-found.margin, kind="stable")
-        kept = np.zeros(len(labels), bool)
-        for domain in range(found.k):
-            members = order[labels[order] == domain]
-            kept[members[: int(np.floor(experiment.style_share * len(members) + 0.5))]] = True
-        labels = np.where(kept, labels, UNKNOWN)
+def _surest(found: StyleDomains, experiment: Experiment) -> NDArray[np.int64]:
+    """The cluster of the surest share of each cluster's images; the others are UNKNOWN."""
+    labels = np.full(len(found.domains), UNKNOWN)
+    order = np.argsort(-found.margin, kind="stable")
+    for domain in range(found.k):
+        members = order[found.domains[order] == domain]
+        labels[members[: int(np.floor(experiment.style_share * len(members) + 0.5))]] = domain
+    return labels
+
+
+def _divided(labels: NDArray[np.int64], lmdbs: list[Path]) -> list[NDArray[np.int64]]:
+    """The labels of all images, by LMDB."""
     return np.split(labels, np.cumsum([count_filled(lmdb) for lmdb in lmdbs])[:-1])
 
 

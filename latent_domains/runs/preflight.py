@@ -17,6 +17,7 @@ import caffe
 from tqdm import tqdm
 
 from latent_domains.common.caffe_process import caffe_binary, ending_with_parent, environment
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
@@ -46,6 +47,7 @@ def preflight(run: RunFolder, mode: str | None = None) -> None:
     _check_paths(run)
     check_data(run)
     _check_domain_labels(run)
+    _check_records(run)
 
 
 def check_caffe() -> None:
@@ -189,12 +191,19 @@ def _check_domain_labels(run: RunFolder) -> None:
         check_up_to_date(lmdb, AGAIN, contents)
 
 
+def _check_records(run: RunFolder) -> None:
+    """The numbers of records that are read are there, and such records are."""
+    for part, file in run.records.items():
+        expect_file(file, f"numbers of records; {AGAIN}")
+        numbers, images = file.read_text().split(), count(run.train_lmdbs[part])
+        if not numbers or not all(number.isdecimal() and int(number) < images for number in numbers):
+            raise ProgramError(f"{file}: expected numbers from 0 to {images - 1}, of records of {part}; {AGAIN}")
+
+
 def incompleteness(folder: RunFolder) -> str | None:
     """What a run's LMDBs hold where it is not the published number of images, in words; None if they all do."""
     experiment = folder.experiment
-    counts = published_counts(experiment).items()
-    sources = experiment.source_inputs if experiment.equal_classes else ()  # whose records are repeated
-    published = {folder.train_lmdbs[part]: images for part, images in counts if part not in sources}
+    published = {folder.train_lmdbs[part]: images for part, images in published_counts(experiment).items()}
     published |= {lmdb: experiment.data.test_count(target) for target, lmdb in folder.test_lmdbs.items()}
     found = {lmdb: count(lmdb) for lmdb in published}
     different = [

@@ -121,6 +121,7 @@ class RunFolder:
             if layer.type == "Data":
                 layer.data_param.source = str(ROOT / layer.data_param.source)
                 layer.data_param.ClearField("shuffle_seed")
+                layer.data_param.ClearField("records")
                 layer.data_param.batch_size = batch_size or layer.data_param.batch_size
         if edited and weights is not None:
             try:
@@ -210,6 +211,12 @@ class RunFolder:
         """LMDB of the domain labels of each part of the sources; empty if the training net reads none."""
         parts = self.experiment.source_inputs if self.experiment.reads_domain_labels else ()
         return {part: self.path / "domain_labels" / part for part in parts}
+
+    @property
+    def records(self) -> dict[str, Path]:
+        """The numbers of the records that are read of each part of the sources; empty if all are read once."""
+        parts = self.experiment.source_inputs if self.experiment.equal_classes else ()
+        return {part: self.path / "records" / f"{part}.txt" for part in parts}
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest complete snapshot."""

@@ -1,4 +1,4 @@
-"""docker/patches/16-data-order.patch: the Data layer's records in a new order in every epoch."""
+"""docker/patches/16-data-order.patch and 27-records.patch: records in new orders, and in chosen numbers."""
 
 import subprocess
 from pathlib import Path
@@ -76,3 +76,41 @@ def test_a_database_without_records_is_refused(tmp_path):
     net.write_text(LAYER.format(name="x", lmdb=tmp_path / "empty", rows=1, order="shuffle_seed: 3"))
     done = subprocess.run(["caffe", "time", "-model", net], capture_output=True, text=True)
     assert done.returncode and f"{tmp_path}/empty has no records" in done.stderr
+
+
+def numbers(folder: Path, text: str) -> str:
+    """What a layer is told that reads these records."""
+    (folder / "numbers.txt").write_text(text)
+    return f'records: "{folder}/numbers.txt"'
+
+
+def test_the_records_of_a_file_are_read_in_its_order(numbered, tmp_path):
+    some = numbers(tmp_path, "7\n2\n7\n0\n")
+    assert batches(net_of(tmp_path, numbered, 4, x=some), "x", 2) == [[7, 2, 7, 0]] * 2
+    assert np.concatenate(batches(net_of(tmp_path, numbered, 3, x=some), "x", 4)).tolist() == [7, 2, 7, 0] * 3
+
+
+def test_with_a_seed_each_epoch_has_the_records_of_a_file_in_an_order_of_its_own(numbered, tmp_path):
+    some = f"{numbers(tmp_path, ' '.join(map(str, [*range(RECORDS), 9, 9])))} shuffle_seed: 3"
+    net = net_of(tmp_path, numbered, 12, a=some, b=some)
+    epochs = batches(net, "a", 4)
+    assert all(sorted(epoch) == [*range(RECORDS), 9, 9] for epoch in epochs) and len(set(map(tuple, epochs))) == 4
+    assert batches(net, "b", 4) == epochs, "in step"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3\n10\n", "numbers.txt: no such record in "),
+        ("-1\n", "numbers.txt: no such record in "),
+        ("3\nx\n", "numbers.txt: expected numbers of records, one in each line"),
+        ("", "numbers.txt: expected numbers of records, one in each line"),
+        (None, "other.txt: cannot be read"),
+    ],
+)
+def test_a_file_without_such_records_is_refused(text, message, numbered, tmp_path):
+    told = f'records: "{tmp_path}/other.txt"' if text is None else numbers(tmp_path, text)
+    net = tmp_path / "net.prototxt"
+    net.write_text(LAYER.format(name="x", lmdb=numbered, rows=1, order=told))
+    done = subprocess.run(["caffe", "time", "-model", net], capture_output=True, text=True)
+    assert done.returncode and message in done.stderr

@@ -77,19 +77,6 @@ def test_shares_make_the_largest_mixture_that_has_them(shares, expected, inputs,
     assert len({key[9:] for key, _ in raw_records(tmp_path / "out")}) == sum(expected)
 
 
-def test_equal_classes_repeat_records_until_all_are_as_large_as_the_largest(tmp_path):
-    labels = [0, 3, 0, 2, 3, 0, 3, 0, 0]
-    with lmdb_io.create(tmp_path / "a") as (writer, _):
-        for number, label in enumerate(labels):
-            writer.put("a", lmdb_io.image_datum(np.full((6, 6, 3), number, np.uint8), label))
-    done = program("join_lmdbs", "--equal-classes", tmp_path / "a", tmp_path / "a_equal")
-    assert done.stdout == f"{tmp_path / 'a_equal'}: 15 images of 1 LMDB\n", done.stderr
-    images, found = lmdb_io.read_images(tmp_path / "a_equal")
-    drawn = images[:, 0, 0, 0]
-    assert found.tolist() == [labels[number] for number in drawn] != sorted(found)
-    assert np.bincount(drawn).tolist() == [1, 2, 1, 5, 2, 1, 1, 1, 1]
-
-
 def test_the_seed_alone_decides_the_order(inputs, tmp_path):
     def keys(name: str, **options: int) -> list[bytes]:
         join(inputs, tmp_path / name, **options)

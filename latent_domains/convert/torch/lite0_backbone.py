@@ -45,14 +45,18 @@ MIDDLE = ("block4c", "block5c", "block6d")
 (results/discovery/README.md)."""
 
 
-def feature_backbone(early: Sequence[str] = EARLY) -> OnnxBackbone:
-    """The backbone lite0 of datasets: its features are the last average, and statistics of ``early`` blocks."""
+def feature_backbone(early: Sequence[str] = EARLY, size: int | None = None) -> OnnxBackbone:
+    """The backbone lite0 of datasets: its features are the last average, and statistics of ``early`` blocks.
+
+    Pictures are resized to ``size`` first (None: they are stored as it takes them).
+    """
     return OnnxBackbone(
         backbone_onnx(),
         "lite0",
         LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
         layer=POOLED,
         early=early,
+        size=size,
         crop=PREPROCESSING.crop,
         mean=PREPROCESSING.mean,
     )

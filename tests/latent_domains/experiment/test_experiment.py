@@ -64,7 +64,6 @@ def test_another_target_takes_the_other_domains_as_sources():
         ("no_w_gradient", {"no_w_gradient": True, "method": "multi_source"}),
         ("permuted_w", {"permuted_w": True, "method": "dial"}),
         ("permuted_w", {"permuted_w": True, "undivided": True}),
-        ("equal_classes", {"equal_classes": True, "shares": (80, 20)}),
         ("conv1_bias", {"conv1_bias": True, "dataset": "pacs"}),
         ("lambda_b", {"lambda_b": 0.1, "k": 1}),
         ("lambda_c", {"lambda_c": 3.0, "method": "source_only"}),

@@ -11,11 +11,11 @@ from latent_domains.nets.family import make_nets
 def nets_of(
     dataset: str | Dataset, method: str = "mda", *, data: Path | str = "data", test_batch: int = 5, **options
 ) -> tuple[Experiment, dict[str, str]]:
-    """An experiment and its nets; ``options`` are ``make_experiment``'s, and ``domain_label_lmdbs``.
+    """An experiment and its nets; ``options`` are ``make_experiment``'s, ``domain_label_lmdbs`` and ``record_files``.
 
     Those of a control need not be there where its nets are only read.
     """
-    labels = options.pop("domain_label_lmdbs", None)
+    labels, records = options.pop("domain_label_lmdbs", None), options.pop("record_files", None)
     experiment = make_experiment(dataset, method, **options)
     if labels is None and method in CONTROLS:
         labels = {part: f"labels/{part}" for part in experiment.source_inputs}
@@ -25,5 +25,6 @@ def nets_of(
         sizes=batch_sizes(experiment, published_counts(experiment)),
         test_batch_sizes=dict.fromkeys(experiment.targets, test_batch),
         domain_label_lmdbs=labels,
+        record_files=records,
     )
     return experiment, nets

@@ -53,11 +53,21 @@ def test_an_undivided_source_is_one_stream_of_unknown_domains():
     assert experiment.k == 3 and '"num_domains": 4' in net["w_source"].python_param.param_str
 
 
-def test_equal_classes_are_drawn_from_lmdbs_of_their_own():
-    for undivided, sources in ((False, ["amazon_equal", "dslr_equal"]), (True, ["amazon+dslr_equal"])):
-        net = layers(nets_of("office31", equal_classes=True, undivided=undivided)[1]["train"])
-        lmdbs = [layer.data_param.source for layer in net.values() if layer.type == "Data"]
-        assert lmdbs == [f"data/office31/{name}" for name in (*sources, "webcam")]
+def test_equal_classes_are_drawn_by_numbers_of_records_with_their_domain_labels_in_step():
+    files = {"amazon": "records/a.txt", "dslr": "records/d.txt"}
+    labels = {"amazon": "known/a", "dslr": "known/d"}
+    made = {
+        method: nets_of("office31", method, equal_classes=True, record_files=files, **options)[1]
+        for method, options in (("mda", {"known_share": 0.1, "domain_label_lmdbs": labels}), ("ghost_w", {}))
+    }
+    for method, nets in made.items():
+        data = {name: layer.data_param for name, layer in layers(nets["train"]).items() if layer.type == "Data"}
+        for source, file in files.items():
+            assert data[f"data_{source}"].records == file
+            assert data[f"domain_label_{source}"].records == ("" if method == "ghost_w" else file)
+        assert not data["data_webcam"].HasField("records") and "records" not in nets["test"]
+    with pytest.raises(ValueError, match=r"record_files: got \[\], expected \['amazon', 'dslr'\]"):
+        nets_of("office31", equal_classes=True)
 
 
 def test_known_domain_labels_are_read_in_step_with_their_images():

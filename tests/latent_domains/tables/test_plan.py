@@ -210,16 +210,15 @@ def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_pa
     here = plan(tmp_path)
     runs = here.tables["pacs_features"].runs
     trained = [run for run in runs if isinstance(run, Experiment) and run.target == "photo"]
-    undivided, equal = (next(run for run in trained if getattr(run, name)) for name in ("undivided", "equal_classes"))
-    assert here.obstacle(undivided) and here.obstacle(equal)
-    with_lmdbs(tmp_path, "pacs_lite0", *undivided.data.domains)
-    marks = [[path.name for path in here.prerequisites(run)] for run in (undivided, equal)]
+    run = next(run for run in trained if run.undivided)
+    assert here.obstacle(run)
+    with_lmdbs(tmp_path, "pacs_lite0", *run.data.domains)
+    (mark,) = (path.name for path in here.prerequisites(run))
     sources = ("art_painting", "cartoon", "sketch")
-    assert marks == [[f"pacs_lite0.{'+'.join(sources)}"], [f"pacs_lite0.{source}_equal" for source in sources]]
-    assert not here.obstacle(undivided) and not here.obstacle(equal)
+    assert mark == f"pacs_lite0.{'+'.join(sources)}" and not here.obstacle(run)
     folder = tmp_path / "data" / "pacs_lite0"
-    files = [str(folder / name) for name in ("sketch", "sketch_equal")]
-    assert here.derived_command(marks[1][2], 2)[3:] == ["--equal-classes", *files]
+    files = [str(folder / name) for name in (*sources, "+".join(sources))]
+    assert here.derived_command(mark, 2)[2:] == ["tools.join_lmdbs", *files]
 
 
 def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_them(tmp_path):
