@@ -134,8 +134,8 @@ def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
 
     Raises ProgramError if those of other pictures or of other weights are in their place and training has begun.
     """
-    paths, features = task.paths, experiment.data
-    of, parts = replace(task.learner.pictures, name=paths.name), []
+    paths, features, parts = task.paths, experiment.data, []
+    of = replace(task.learner.pictures, name=paths.name) if features.features else features
     if features.features:
         extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)

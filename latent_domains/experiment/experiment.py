@@ -63,16 +63,13 @@ RECIPE = "the dataset's"
 """The default of a setting that is a field of the dataset's recipe as well."""
 
 
-def _setting(
-    in_name: Callable[[Any], str], help: str, default: Any = None, *, absent: Any = None, **option: Any
-) -> Any:
+def _setting(in_name: Callable[[Any], str], help: str, default: Any = None, **option: Any) -> Any:
     """A field of :class:`Experiment` that can be chosen; its type has its bounds.
 
     ``in_name`` makes its part of a folder's name. ``default`` is a value, RECIPE, or None: see :func:`_defaults`.
-    ``help`` and ``option`` describe its option on command lines (:mod:`latent_domains.experiment.options`). ``absent``
-    is what runs had that were described before there was such a setting.
+    ``help`` and ``option`` describe its option on command lines (:mod:`latent_domains.experiment.options`).
     """
-    return field(metadata={"in_name": in_name, "help": help, "default": default, "absent": absent, "option": option})
+    return field(metadata={"in_name": in_name, "help": help, "default": default, "option": option})
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,6 @@ class Experiment:
         "domain, 0 to 1; not in the paper",
         0.0,
         metavar="SHARE",
-        absent=0.0,
     )
     branch_norm: Literal[*BRANCH_NORMS] = _setting(
         "branch-{}".format,
@@ -393,9 +389,12 @@ def from_json(values: Any) -> Experiment:
 
 
 def with_later_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What :meth:`Experiment.to_json` wrote, with the settings that there were none of when it was written."""
-    absent = {name: setting.metadata["absent"] for name, setting in SETTINGS.items()}
-    return {name: value for name, value in absent.items() if value is not None} | values
+    """What :meth:`Experiment.to_json` wrote, with the default of a setting that there was none of when it did.
+
+    A setting is new only with a default that leaves everything as it was.
+    """
+    defaults = {name: setting.metadata["default"] for name, setting in SETTINGS.items()}
+    return {name: value for name, value in defaults.items() if value not in (None, RECIPE)} | values
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:

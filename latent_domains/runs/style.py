@@ -10,6 +10,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import read_domains
 from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.style_domains import StyleDomains, find_style_domains
 from latent_domains.experiment.experiment import Experiment
 
@@ -49,15 +50,17 @@ def _records(lmdb: Path) -> Iterator[Record]:
 
 def _statistics(lmdbs: list[Path], experiment: Experiment) -> dict[Record, NDArray[np.float32]]:
     found: dict[Record, NDArray[np.float32]] = {}
+    made_by = f"make them with: python -m tools.extract_features {experiment.data.images} --style"
     for lmdb in lmdbs:
         if not is_lmdb(lmdb):
-            raise ProgramError(
-                f"{lmdb}: no such LMDB, expected statistics of style, by which {experiment.method} finds domains: "
-                f"python -m tools.extract_features {experiment.data.images} --style"
-            )
+            raise ProgramError(f"{lmdb}: no such LMDB, expected statistics of style of the sources; {made_by}")
+        check_up_to_date(lmdb, f"{made_by} --force")
         for key, datum in lmdb_io.read(lmdb):
-            record = lmdb.name, lmdb_io.record_name(key)
+            record, row = (lmdb.name, lmdb_io.record_name(key)), np.asarray(datum.float_data, np.float32)
             if record in found:
                 raise ProgramError(f"{lmdb}: two records are called {record[1]!r}, expected a name for each")
-            found[record] = np.asarray(datum.float_data, np.float32)
+            if len(row) != (size := len(next(iter(found.values()), row))) or not size:
+                expected = f"{size} as in the first, statistics of style" if size else "statistics of style"
+                raise ProgramError(f"{lmdb}: a record of {len(row)} numbers, expected {expected}; {made_by} --force")
+            found[record] = row
     return found

@@ -216,6 +216,26 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
 
 
+def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
+    for look in ("night", "day", "dusk"):
+        plant_domain(tmp_path / look, look, 4)
+    chosen = ("--method", "style_w", "--equal-classes")
+    done = program(*arguments(tmp_path, *chosen))
+    assert done.returncode == 0, done.stderr
+    assert "clusters of style as w, k=2, equal classes" in done.stdout
+    out = tmp_path / "out"
+    assert set(names(out)) == RESULTS - {"domains.csv"}
+    assert names(out / "data" / "out_style") == ["day", "night"], "of the sources alone"
+    folder = RunFolder.load(out / "run")
+    assert folder.read_record().domain_usage.purity == 1, "drawn shapes by night and by day"
+    assert {part: len(set(file.read_text().split())) for part, file in folder.records.items()} == {
+        "night": 12,
+        "day": 12,
+    }
+    again = program(*arguments(tmp_path, *chosen))
+    assert again.returncode == 0 and "out_style/night: built before" in again.stdout
+
+
 def test_several_targets_of_which_one_is_labelled(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / look, look)

@@ -14,6 +14,7 @@ from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.style import style_domains
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
+from tests.fixtures import STYLE_SIZE
 from tests.run_folders import small
 
 
@@ -76,7 +77,7 @@ def test_statistics_that_are_missing_or_of_other_pictures(data, tmp_path):
     lmdb = data / "digits_style" / "mnist_train"
     rows = list(lmdb_io.read(lmdb))
     shutil.rmtree(lmdb)
-    command = re.escape("by which style_w finds domains: python -m tools.extract_features digits --style")
+    command = re.escape("make them with: python -m tools.extract_features digits --style")
     with pytest.raises(ProgramError, match=f"^{lmdb}: no such LMDB, .*{command}$"):
         write_run(small("style_w"), tmp_path / "run", data=data)
 
@@ -94,5 +95,11 @@ def test_statistics_that_are_missing_or_of_other_pictures(data, tmp_path):
     shutil.rmtree(lmdb)
     write([*names[:-1], names[0]])
     with pytest.raises(ProgramError, match=f"^{lmdb}: two records are called '{names[0]}', expected a name for each"):
+        write_run(small("style_w"), tmp_path / "run", data=data)
+    shutil.rmtree(lmdb)
+    rows[5][1].ClearField("float_data")
+    write(names)
+    message = f"^{lmdb}: a record of 0 numbers, expected {STYLE_SIZE} as in the first, statistics of style; make them"
+    with pytest.raises(ProgramError, match=message):
         write_run(small("style_w"), tmp_path / "run", data=data)
     assert not (tmp_path / "run").exists()
