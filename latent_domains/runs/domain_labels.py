@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from latent_domains.common.program import ProgramError
 from latent_domains.data.control_domains import kmeans_domains, random_domains
 from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
-from latent_domains.data.equal_classes import equal_classes, write_numbers
 from latent_domains.data.join import read_domains
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.data.style_domains import StyleDomains
 from latent_domains.experiment.experiment import CONTROLS, Experiment
+from latent_domains.runs.equal_classes import write_records
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.style import style_domains
 
@@ -32,15 +32,10 @@ def write_labels(folder: RunFolder) -> None:
     labels = _labels(folder, lmdbs, found) if folder.domain_labels else []
     for (part, lmdb), of_part in zip(folder.domain_labels.items(), labels, strict=True):
         write_domain_labels(lmdb, of_part.tolist(), folder.train_lmdbs[part])
-    if experiment.equal_classes:
-        classes = [read_labels(lmdb) for lmdb in lmdbs]
-        domains = [np.full(len(one), number) for number, one in enumerate(classes)]
-        if found is not None:
-            domains = _divided(found.domains, lmdbs)
-        elif labels and experiment.method in ("kmeans_w", "multi_source"):
-            domains = labels
-        for file, numbers in zip(folder.records.values(), equal_classes(classes, domains), strict=True):
-            write_numbers(file, numbers, experiment.seed)
+    if found is not None:
+        write_records(folder, _divided(found.domains, lmdbs))
+    else:
+        write_records(folder, labels if labels and experiment.method in ("kmeans_w", "multi_source") else None)
 
 
 def _labels(folder: RunFolder, lmdbs: list[Path], found: StyleDomains | None) -> list[NDArray[np.int64]]:
