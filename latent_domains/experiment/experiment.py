@@ -266,10 +266,6 @@ class Experiment:
         """All that a training batch is read from, in the order of its rows: the sources, then the targets."""
         return (*self.source_inputs, *(self.targets if self.sees_target else ()))
 
-    def train_lmdb(self, part: str) -> str:
-        """LMDB of the training images of one of the parts, relative to the data folder."""
-        return self.data.train_lmdb(part)
-
     @property
     def tests(self) -> dict[str, str]:
         """The target that each test net tests, by the net's name; a target without labels has none."""

@@ -16,4 +16,4 @@ def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
     """The command line of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
     shares = ["--shares", shares_text(experiment.mixture.values())] if experiment.shares else []
     domains = map(experiment.data.train_lmdb, experiment.mixture)
-    return [*shares, *(from_root(data / name) for name in (*domains, experiment.train_lmdb(part)))]
+    return [*shares, *(from_root(data / name) for name in (*domains, experiment.data.train_lmdb(part)))]

@@ -102,7 +102,7 @@ def training_batch(
     tops, labels = [], []
     for part in experiment.batch_inputs:
         label = f"label_{part}" if part in experiment.source_inputs else None
-        lmdb = f"{data_folder}/{experiment.train_lmdb(part)}"
+        lmdb = f"{data_folder}/{experiment.data.train_lmdb(part)}"
         order = data_order(experiment, part) | _records(record_files, part)
         tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror, **order))
         if label is not None:

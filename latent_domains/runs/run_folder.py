@@ -60,7 +60,7 @@ class RunFolder:
     @property
     def train_lmdbs(self) -> dict[str, Path]:
         """LMDBs of the training images of each of the experiment's parts: sources and, if it sees them, targets."""
-        return {part: self.data_folder / self.experiment.train_lmdb(part) for part in self.experiment.batch_inputs}
+        return {part: self.data_folder / self.experiment.data.train_lmdb(part) for part in self.experiment.batch_inputs}
 
     @property
     def test_lmdbs(self) -> dict[str, Path]:

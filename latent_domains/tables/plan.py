@@ -131,7 +131,7 @@ class Plan:
         images, folder = run.data.images, self.data_folder(run)
         text = why_missing(run, self.config.data, per_seed=run_path(run) in self._per_seed)
         divided = {folder / run.data.train_lmdb(source) for source in run.sources}
-        joined = {folder / run.train_lmdb(part) for part in self._joined(run).values()}
+        joined = {folder / run.data.train_lmdb(part) for part in self._joined(run).values()}
         are_there = all(map(is_lmdb, {*lmdbs(run, folder), *divided} - joined))
         if are_there and not (lacks_style(run, folder) and missing_images(run, self.config.data)):
             return ""  # mixtures can be joined, weights can be fetched, statistics of style extracted
@@ -150,7 +150,7 @@ class Plan:
         missing = missing_lmdbs(run, self.data_folder(run))
         needed = []
         for name, part in self._joined(run).items():
-            if (mixture := self.data_folder(run) / run.train_lmdb(part)) in missing:
+            if (mixture := self.data_folder(run) / run.data.train_lmdb(part)) in missing:
                 missing.remove(mixture)
                 needed.append(self.mark(name))
         if missing:
@@ -163,7 +163,7 @@ class Plan:
     def _joined(self, run: Run) -> dict[str, str]:
         """Return the parts of a run's sources whose LMDBs are joined from others, by DATASET.LMDB."""
         parts = [part for part in run.source_inputs if is_joined(run, part)] if isinstance(run, Experiment) else []
-        return {f"{self._set(run)}.{Path(run.train_lmdb(part)).name}": part for part in parts}
+        return {f"{self._set(run)}.{Path(run.data.train_lmdb(part)).name}": part for part in parts}
 
     @cached_property
     def mixtures(self) -> dict[str, tuple[Experiment, str]]:
