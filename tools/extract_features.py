@@ -54,14 +54,11 @@ from latent_domains.convert.backbone_options import (
 from latent_domains.convert.torch import resnet18_backbone
 from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset, of_network
+from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
-SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
-"""Of pictures."""
-
-IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == SHAPE)
+IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == PICTURE_SHAPE)
 """Our datasets of pictures."""
 
 
@@ -119,9 +116,9 @@ def _dataset(text: str) -> Dataset | Path:
     if text not in IMAGES and not text.endswith(".json"):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(IMAGES)}, FILE.json, or a folder")
     images = find_dataset(text)
-    if images.stored_shape != SHAPE:
+    if images.stored_shape != PICTURE_SHAPE:
         raise argparse.ArgumentTypeError(
-            f"{text}: records of {by(images.stored_shape)}, expected pictures of {by(SHAPE)}"
+            f"{text}: records of {by(images.stored_shape)}, expected pictures of {by(PICTURE_SHAPE)}"
         )
     return images
 

@@ -25,7 +25,7 @@ FINE_TUNED = {"branch_norm": "logits"}
 IMAGE_SIZE, ITERATIONS = 192, 500
 """Of a backbone that is fine-tuned: what two cores do in a quarter of an hour."""
 
-SHARED = ("method", "k", "k_target", "known_share", "seed")
+SHARED = ("method", "k", "k_target", "known_share", "style_share", "equal_classes", "seed")
 """The options of the method that are meant for the features alone, too, where a backbone is fine-tuned."""
 
 

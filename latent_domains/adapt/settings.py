@@ -7,6 +7,9 @@ from typing import Any
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
 
+LATER = {"--style-share": 0.0, "--equal-classes": False}
+"""Options that there were none of once, and what was done then."""
+
 
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
@@ -22,6 +25,7 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         there = read_json(file)
     except ProgramError as error:
         raise ProgramError(f"{error} (pass --force to begin anew)") from error
+    there = LATER | there
     different = [key for key in settings if settings[key] != there.get(key)]
     if different:
         words = "; ".join(f"{key} was {_word(there.get(key))}, is {_word(settings[key])}" for key in different)

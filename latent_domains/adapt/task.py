@@ -13,9 +13,8 @@ from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, of_network
+from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset, Recipe
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
 
@@ -140,8 +139,8 @@ def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
         extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
     if experiment.reads_style:
-        side = DATASETS[of_network(ANY_FEATURES).images].stored_shape[-1]
-        backbone = feature_backbone(MIDDLE, None if of.stored_shape[-1] == side else side)
+        resized_to = None if of.stored_shape == PICTURE_SHAPE else PICTURE_SHAPE[-1]
+        backbone = feature_backbone(MIDDLE, resized_to)
         style = extraction.style_dataset(of, len(backbone.early_means), task.command)
         extractor = extraction.onnx_extractor(backbone, "lite0", jobs, style=True)
         parts += extraction.plan_features(of, style, experiment.sources, extractor, paths.data, paths.data)

@@ -1,4 +1,4 @@
-"""Which records of LMDBs a training reads so that all classes have equal shares in each domain."""
+"""Which records of an LMDB a training reads so that all classes have equal shares in each domain."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,37 +6,54 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.lmdb_note import Note, check_up_to_date, write_note
+
 Numbers = NDArray[np.int64]
 
+_DIGITS = 18
+"""Of a number of a record at most: it fits into 64 bits."""
 
-def equal_classes(labels: Sequence[Numbers], domains: Sequence[Numbers]) -> list[Numbers]:
-    """Numbers of the records that are read of each LMDB, some of them several times, none of them never.
 
-    ``labels`` and ``domains`` are the class and the domain of each record of each LMDB (n each). A batch has as many
-    rows of each LMDB. A domain's classes have equal shares, whichever LMDBs it lies in, and its own share stays. The
-    largest class of an LMDB is read once.
+def equal_classes(labels: Numbers, domains: Numbers) -> Numbers:
+    """Numbers of the records that are read, some of them several times, none of them never.
+
+    ``labels`` and ``domains`` are the class and the domain of each record (n). A domain's classes have equal shares,
+    as far as it has them, and its own share stays. The most frequent class is read once.
     """
-    classes, in_domains = 1 + max(map(np.max, labels)), 1 + max(map(np.max, domains))
-    pairs = [d * classes + c for c, d in zip(labels, domains, strict=True)]
-    shares = sum(np.bincount(one, minlength=classes * in_domains) / len(one) for one in pairs)
-    shares = np.reshape(shares, (in_domains, classes))
-    wanted = shares.sum(axis=1, keepdims=True) / np.maximum((shares > 0).sum(axis=1, keepdims=True), 1)
-    factors = (wanted / np.where(shares > 0, shares, np.inf)).ravel()
-    return [_repeated(one, factors) for one in pairs]
-
-
-def _repeated(pairs: Numbers, factors: NDArray[np.float64]) -> Numbers:
-    """Records as often as the factors of their pairs of domain and class say, the most frequent once."""
-    there, counts = np.unique(pairs, return_counts=True)
-    times = factors[there] / factors[there].min()
+    pairs, counts = np.unique(np.stack([domains, labels]), axis=1, return_counts=True)
+    in_domain = {domain: counts[pairs[0] == domain].mean() for domain in np.unique(domains)}
+    times = np.array([in_domain[domain] for domain in pairs[0]]) / counts
     chosen = [
-        np.resize(np.flatnonzero(pairs == pair), round(n * t)) for pair, n, t in zip(there, counts, times, strict=True)
+        np.resize(np.flatnonzero((domains == domain) & (labels == label)), round(count * factor))
+        for domain, label, count, factor in zip(*pairs, counts, times / times.min(), strict=True)
     ]
     return np.concatenate(chosen).astype(np.int64)
 
 
-def write_numbers(file: Path, numbers: Numbers, seed: int) -> None:
-    """Write numbers of records, in an order that ``seed`` draws, as a Data layer reads them."""
-    file.parent.mkdir(exist_ok=True)
+def write_numbers(file: Path, numbers: Numbers, seed: Sequence[int], images: Path) -> None:
+    """Write numbers of records of the LMDB ``images``, in an order that ``seed`` draws, as a Data layer reads them.
+
+    A note in the same folder says which records these were. Raises ProgramError if the folder exists.
+    """
+    file.parent.mkdir(parents=True)
     order = np.random.default_rng(seed).permutation(len(numbers))
     file.write_text("".join(f"{number}\n" for number in numbers[order]))
+    write_note(file.parent, Note(made_of=lmdb_io.material(images).read()))
+
+
+def check_numbers(file: Path, images: Path, remedy: str) -> None:
+    """Raise ProgramError, with the ``remedy``, unless a file numbers records that the LMDB ``images`` has.
+
+    Or if that holds other records by now.
+    """
+    records = lmdb_io.count(images)
+    numbers = file.read_text(errors="replace").split()
+    if not numbers or not all(_is_number(number) and int(number) < records for number in numbers):
+        raise ProgramError(f"{file}: expected numbers from 0 to {records - 1}, of records of {images.name}; {remedy}")
+    check_up_to_date(file.parent, remedy, lmdb_io.contents)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS

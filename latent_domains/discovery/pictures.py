@@ -20,11 +20,7 @@ from latent_domains.data.image_list import UNKNOWN, Entry, folder_entries, read_
 from latent_domains.data.image_lmdb import plan_of_files
 from latent_domains.data.input_batches import record_values
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb
-from latent_domains.experiment.datasets import DATASETS, of_network
-from latent_domains.experiment.networks import ANY_FEATURES
-
-SHAPE = DATASETS[of_network(ANY_FEATURES).images].stored_shape
-"""Of a picture before the backbone cuts its middle out."""
+from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2
 """Pictures in all."""
@@ -102,12 +98,12 @@ def plan_statistics(
 def _records(path: Path, folder: Domain, backbone: OnnxBackbone, jobs: int, skip: bool) -> NewRecords:
     def row(made: tuple[Entry, Datum]) -> tuple[str, Datum]:
         entry, datum = made
-        picture = record_values(path, entry.name.encode(errors="surrogateescape"), datum, SHAPE)
+        picture = record_values(path, entry.name.encode(errors="surrogateescape"), datum, PICTURE_SHAPE)
         return entry.name, lmdb_io.feature_datum(backbone.features(picture)[backbone.early_means], entry.label)
 
     def read() -> Iterator[tuple[Entry, Datum]]:
         remedy = "; --skip-unreadable leaves such pictures out"
-        for entry, made in make_readable(folder.entries, Format(SHAPE[1:]), jobs, skip=skip, remedy=remedy):
+        for entry, made in make_readable(folder.entries, Format(PICTURE_SHAPE[1:]), jobs, skip=skip, remedy=remedy):
             yield entry, Datum.FromString(made.datum)
 
     return NewRecords(len(folder.entries), in_threads(row, read(), jobs))

@@ -33,6 +33,9 @@ LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
 SMALLEST_TEST_BATCH = 16
 """Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
 
+PICTURE_SHAPE = (3, 256, 256)
+"""Of pictures as our datasets of them store them, and as backbones of features and of style take them."""
+
 STYLE = "style"
 """The kind of features that latent domains of pictures are found by before training."""
 
@@ -265,7 +268,7 @@ _OFFICE31_DATA = Dataset(
     targets=("webcam",),
     classes=len(OFFICE31.classes),
     network="alexnet",
-    stored_shape=(3, 256, 256),
+    stored_shape=PICTURE_SHAPE,
     crop=227,
     mean=_MEAN,
     counts=_totals(OFFICE31),
@@ -292,7 +295,7 @@ _PACS_DATA = Dataset(
     targets=("sketch",),
     classes=len(PACS.classes),
     network="resnet18",
-    stored_shape=(3, 256, 256),
+    stored_shape=PICTURE_SHAPE,
     crop=224,
     mirror=True,
     mean=_MEAN,

@@ -146,8 +146,8 @@ class Experiment:
     )
     equal_classes: bool = _setting(
         "equalclasses".format,
-        "draw source images so that all classes are equally frequent in each source or, where domains are found or "
-        "known before training, in each domain; not in the paper",
+        "draw source images so that all classes are equally frequent in each LMDB of the sources and, where domains "
+        "are found or known before training, in each domain of it; not in the paper",
         False,
     )
     conv1_bias: bool = _setting("conv1bias".format, "give the first convolution of the digits net a bias", False)
@@ -185,7 +185,9 @@ class Experiment:
         "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
     )
     seed: Natural = _setting(
-        "seed{}".format, "seed of initial weights, order and crops of images, known labels, domains of random_w", 0
+        "seed{}".format,
+        "seed of initial weights, order and crops of images, known labels, domains of random_w, clusters",
+        0,
     )
 
     @property
@@ -323,6 +325,9 @@ class Experiment:
 SETTINGS = {setting.name: setting for setting in fields(Experiment) if setting.metadata}
 """The fields of :class:`Experiment` that can be chosen, by name."""
 
+LATER = ("style_share",)
+"""Settings that older descriptions of runs do not have: their default leaves everything as it was."""
+
 _Settings = make_dataclass("_Settings", [(name, setting.type) for name, setting in SETTINGS.items()])
 
 
@@ -385,12 +390,8 @@ def from_json(values: Any) -> Experiment:
 
 
 def with_later_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What :meth:`Experiment.to_json` wrote, with the default of a setting that there was none of when it did.
-
-    A setting is new only with a default that leaves everything as it was.
-    """
-    defaults = {name: setting.metadata["default"] for name, setting in SETTINGS.items()}
-    return {name: value for name, value in defaults.items() if value not in (None, RECIPE)} | values
+    """What :meth:`Experiment.to_json` wrote, with the default of a setting that there was none of when it did."""
+    return {name: SETTINGS[name].metadata["default"] for name in LATER} | values
 
 
 def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
@@ -448,7 +449,11 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
     for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):
         yield name, name in unusual and not experiment.predicts_domains, f"{usual[name]!r}: {no_branch}"
     yield "lambda_c", "lambda_c" in unusual and not experiment.sees_target, f"{usual['lambda_c']}: {no_target}"
-    yield "lambda_t", "lambda_t" in unusual and not (share or styled), f"{usual['lambda_t']} without known_share"
+    yield (
+        "lambda_t",
+        "lambda_t" in unusual and not (share or styled),
+        f"{usual['lambda_t']} without known_share or style_share",
+    )
     no_gain = experiment.domain_gain != 1 and experiment.branch_norm != "logits"
     yield "domain_gain", no_gain, "1: it is a factor of normalised logits (branch_norm logits)"
     balances = method == "mda" and k >= 2

@@ -26,8 +26,9 @@ def _lmdbs(folder: RunFolder) -> dict[str, Path]:
 
 
 def file_contents(folder: RunFolder) -> dict[str, str]:
-    """The hashes of the training net and of the initial weights, by their names in the run folder."""
-    return {file.name: sha256(file) for file in (folder.net("train"), folder.initial)}
+    """The hashes of the training net, its initial weights and its numbers of records, by their places in the folder."""
+    files = (folder.net("train"), folder.initial, *folder.records.values())
+    return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 
 
 def check_same_images(folder: RunFolder) -> bool:

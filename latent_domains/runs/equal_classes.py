@@ -15,10 +15,8 @@ def write_records(folder: RunFolder, domains: Sequence[NDArray[np.int64]] | None
 
     ``domains`` are those of the images of each part, in which classes get equal shares (None: each part is one).
     """
-    if not folder.records:
-        return
-    classes = [read_labels(folder.train_lmdbs[part]) for part in folder.records]
-    if domains is None:
-        domains = [np.full(len(of_part), number) for number, of_part in enumerate(classes)]
-    for file, numbers in zip(folder.records.values(), equal_classes(classes, domains), strict=True):
-        write_numbers(file, numbers, folder.experiment.seed)
+    for part, (source, file) in enumerate(folder.records.items()):
+        lmdb = folder.train_lmdbs[source]
+        labels = read_labels(lmdb)
+        numbers = equal_classes(labels, np.zeros_like(labels) if domains is None else domains[part])
+        write_numbers(file, numbers, [folder.experiment.seed, part], lmdb)

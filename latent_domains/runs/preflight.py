@@ -20,6 +20,7 @@ from latent_domains.common.caffe_process import caffe_binary, ending_with_parent
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
+from latent_domains.data.equal_classes import check_numbers
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, contents, count, describe
 from latent_domains.data.lmdb_note import check_up_to_date
@@ -192,12 +193,10 @@ def _check_domain_labels(run: RunFolder) -> None:
 
 
 def _check_records(run: RunFolder) -> None:
-    """The numbers of records that are read are there, and such records are."""
+    """The numbers of records that are read are those of the records that are in the LMDBs."""
     for part, file in run.records.items():
         expect_file(file, f"numbers of records; {AGAIN}")
-        numbers, images = file.read_text().split(), count(run.train_lmdbs[part])
-        if not numbers or not all(number.isdecimal() and int(number) < images for number in numbers):
-            raise ProgramError(f"{file}: expected numbers from 0 to {images - 1}, of records of {part}; {AGAIN}")
+        check_numbers(file, run.train_lmdbs[part], AGAIN)
 
 
 def incompleteness(folder: RunFolder) -> str | None:

@@ -216,7 +216,7 @@ class RunFolder:
     def records(self) -> dict[str, Path]:
         """The numbers of the records that are read of each part of the sources; empty if all are read once."""
         parts = self.experiment.source_inputs if self.experiment.equal_classes else ()
-        return {part: self.path / "records" / f"{part}.txt" for part in parts}
+        return {part: self.path / "records" / part / "numbers.txt" for part in parts}
 
     def latest_snapshot(self) -> Snapshot | None:
         """The newest complete snapshot."""

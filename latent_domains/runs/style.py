@@ -7,11 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import read_domains
-from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.data.lmdb_folder import DOMAINS, is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.style_domains import StyleDomains, find_style_domains
+from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset
 from latent_domains.experiment.experiment import Experiment
 
 Record = tuple[str, str]
@@ -23,44 +25,56 @@ def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Styl
 
     Raises ProgramError if the statistics are not there or are those of other pictures.
     """
-    lmdbs = experiment.style_lmdbs
-    if experiment.undivided and read_domains(parts[0]) is None:  # nobody knows which domain's statistics are meant
-        lmdbs = (f"{experiment.data.style}/{parts[0].name}",)
-    statistics = _statistics([data / lmdb for lmdb in lmdbs], experiment)
-    rows, classes = [], []
-    for part in parts:
-        labels = lmdb_io.read_labels(part)
-        for record, label in zip(_records(part), labels, strict=True):
-            if record not in statistics:
-                lmdb, name = record
-                expected = f"those of {lmdb}: python -m tools.extract_features {experiment.data.images} --style --force"
-                raise ProgramError(f"{part}: no statistics of {name!r}, expected {expected}")
-            rows.append(statistics[record])
-            classes.append(label)
-    numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)
-    return find_style_domains(np.stack(rows).astype(np.float64), numbered, experiment.k, experiment.seed)
+    records = [record for part in parts for record in _records(part, undivided=experiment.undivided)]
+    statistics = _statistics([data / lmdb for lmdb in experiment.style_lmdbs], experiment.data)
+    for lmdb, name in records:
+        if (lmdb, name) not in statistics:
+            expected = f"those of all records of {lmdb}; {_remedy(experiment.data, ' --force')}"
+            raise ProgramError(f"{data / experiment.data.style / lmdb}: no statistics of {name!r}, expected {expected}")
+    rows = np.stack([statistics[record] for record in records]).astype(np.float64)
+    classes = np.unique(np.concatenate([*map(lmdb_io.read_labels, parts)]), return_inverse=True)[1].astype(np.int64)
+    try:
+        return find_style_domains(rows, classes, experiment.k, experiment.seed)
+    except ProgramError as error:
+        raise ProgramError(f"{', '.join(map(str, parts))}: k {experiment.k}: {error}") from error
 
 
-def _records(lmdb: Path) -> Iterator[Record]:
-    """The records of an LMDB, in its order; those of a mixture as what they were before it was joined."""
+def _remedy(data: Dataset, option: str = "") -> str:
+    """The command that makes them, or why there is none."""
+    ours = DATASETS.get(data.images)
+    if ours and ours.stored_shape != PICTURE_SHAPE:
+        return f"there are none of {data.images}: they are made of pictures of {by(PICTURE_SHAPE)}"
+    return f"make them with: python -m tools.extract_features {data.images if ours else 'FILE.json'} --style{option}"
+
+
+def _records(lmdb: Path, *, undivided: bool) -> Iterator[Record]:
+    """The records of an LMDB, in its order; those of a mixture as what they were before it was joined.
+
+    Raises ProgramError if a mixture does not say that.
+    """
     names = list(lmdb_io.record_names(lmdb))
-    domains = read_domains(lmdb) or [lmdb.name] * len(names)
+    domains = read_domains(lmdb) if undivided else [lmdb.name] * len(names)
+    if domains is None:
+        raise ProgramError(
+            f"{lmdb}: no {DOMAINS} says which domain each image is from, as python -m tools.join_lmdbs writes it; "
+            "statistics of style are found by it"
+        )
     return zip(domains, names, strict=True)
 
 
-def _statistics(lmdbs: list[Path], experiment: Experiment) -> dict[Record, NDArray[np.float32]]:
+def _statistics(lmdbs: list[Path], data: Dataset) -> dict[Record, NDArray[np.float32]]:
     found: dict[Record, NDArray[np.float32]] = {}
-    made_by = f"make them with: python -m tools.extract_features {experiment.data.images} --style"
     for lmdb in lmdbs:
         if not is_lmdb(lmdb):
-            raise ProgramError(f"{lmdb}: no such LMDB, expected statistics of style of the sources; {made_by}")
-        check_up_to_date(lmdb, f"{made_by} --force")
+            raise ProgramError(f"{lmdb}: no such LMDB, expected statistics of style of the sources; {_remedy(data)}")
+        again = _remedy(data, " --force")
+        check_up_to_date(lmdb, again)
         for key, datum in lmdb_io.read(lmdb):
             record, row = (lmdb.name, lmdb_io.record_name(key)), np.asarray(datum.float_data, np.float32)
             if record in found:
                 raise ProgramError(f"{lmdb}: two records are called {record[1]!r}, expected a name for each")
             if len(row) != (size := len(next(iter(found.values()), row))) or not size:
                 expected = f"{size} as in the first, statistics of style" if size else "statistics of style"
-                raise ProgramError(f"{lmdb}: a record of {len(row)} numbers, expected {expected}; {made_by} --force")
+                raise ProgramError(f"{lmdb}: a record of {len(row)} numbers, expected {expected}; {again}")
             found[record] = row
     return found

@@ -1,62 +1,74 @@
 """Records that are read so that classes have equal shares."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from latent_domains.data.equal_classes import equal_classes, write_numbers
+from latent_domains.common.program import ProgramError
+from latent_domains.data import lmdb_io
+from latent_domains.data.equal_classes import check_numbers, equal_classes, write_numbers
 
 
 def test_each_class_is_read_as_often_as_the_largest():
     labels = np.array([0, 3, 0, 2, 3, 0, 3, 0, 0])
-    (numbers,) = equal_classes([labels], [np.zeros(9, int)])
+    numbers = equal_classes(labels, np.zeros(9, int))
     assert np.bincount(numbers).tolist() == [1, 2, 1, 5, 2, 1, 1, 1, 1]
     assert np.bincount(labels[numbers]).tolist() == [5, 0, 5, 5]
 
 
-def test_lmdbs_of_one_domain_each_are_drawn_by_themselves():
-    labels = [np.array([0, 0, 0, 1]), np.array([1, 1, 2])]
-    found = equal_classes(labels, [np.full(len(one), number) for number, one in enumerate(labels)])
-    assert [np.bincount(one[numbers]).tolist() for one, numbers in zip(labels, found, strict=True)] == [
-        [3, 3],
-        [0, 2, 2],
-    ]
-
-
-def shares(labels, domains, found):
-    """Of each class in each domain, in batches with as many rows of each LMDB."""
-    table = np.zeros((1 + max(map(max, domains)), 1 + max(map(max, labels))))
-    for of_class, of_domain, numbers in zip(labels, domains, found, strict=True):
-        np.add.at(table, (of_domain[numbers], of_class[numbers]), 1 / len(numbers))
-    return table / len(found)
-
-
 @given(st.integers(0, 2**32 - 1))
-def test_in_one_mixture_classes_have_equal_shares_in_each_domain_and_domains_keep_theirs(seed):
+def test_classes_have_equal_shares_in_each_domain_and_domains_keep_theirs(seed):
     rng = np.random.default_rng(seed)
     labels, domains = rng.integers(0, 4, 400), rng.integers(0, 3, 400)
     labels[domains == 1] = labels[domains == 1] // 2  # a domain without some classes
-    (numbers,) = found = equal_classes([labels], [domains])
+    numbers = equal_classes(labels, domains)
     assert set(numbers) == set(range(400))
-    table = shares([labels], [domains], found)
+    table = np.zeros((3, 4))
+    np.add.at(table, (domains[numbers], labels[numbers]), 1 / len(numbers))
     for row in table:
         there = row[row > 0]
         np.testing.assert_allclose(there, there.mean(), rtol=0.05)  # whole records
     np.testing.assert_allclose(table.sum(axis=1), np.bincount(domains) / 400, atol=0.01)
 
 
-def test_domains_across_lmdbs():
-    """Two LMDBs with the classes in opposite shares, each with some of both domains."""
-    labels = [np.repeat([0, 1], [60, 20]), np.repeat([0, 1], [10, 70])]
-    domains = [np.tile([0, 0, 0, 1], 20), np.tile([1, 1, 1, 0], 20)]
-    table = shares(labels, domains, equal_classes(labels, domains))
-    np.testing.assert_allclose(table[:, 0], table[:, 1], atol=0.06)
-    np.testing.assert_allclose(table.sum(axis=1), 0.5, atol=0.06)
+@pytest.fixture
+def images(tmp_path):
+    with lmdb_io.create(tmp_path / "images") as (writer, _):
+        for label in range(20):
+            writer.put("x", lmdb_io.image_datum(np.full((1, 1, 1), label, np.uint8), label))
+    return tmp_path / "images"
 
 
-def test_numbers_are_written_in_an_order_that_the_seed_draws(tmp_path):
-    numbers = np.arange(20)
-    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        write_numbers(tmp_path / "records" / name, numbers, seed)
-    a, b, c = ((tmp_path / "records" / name).read_text() for name in "abc")
+def test_numbers_are_written_in_an_order_that_the_seed_draws(images, tmp_path):
+    numbers, files = np.arange(20), [tmp_path / "records" / name / "numbers.txt" for name in "abc"]
+    for file, seed in zip(files, ([0, 1], [0, 1], [0, 2]), strict=True):
+        write_numbers(file, numbers, seed, images)
+        check_numbers(file, images, "make it again")
+    a, b, c = (file.read_text() for file in files)
     assert a == b != c and sorted(map(int, a.split())) == numbers.tolist() and a.count("\n") == 20
+
+
+BAD = [b"", b"1\n20\n", b"-1\n", b"1\n\xe9\n", b"1" + 5000 * b"0", "\u0661\n".encode(), b"1.0\n"]
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_numbers_that_are_none(text, images, tmp_path):
+    file = tmp_path / "records" / "numbers.txt"
+    write_numbers(file, np.arange(20), [0], images)
+    file.write_bytes(text)
+    message = f"^{file}: expected numbers from 0 to 19, of records of images; make it again$"
+    with pytest.raises(ProgramError, match=message):
+        check_numbers(file, images, "make it again")
+
+
+def test_numbers_of_the_records_that_were_there_before(images, tmp_path):
+    file = tmp_path / "records" / "numbers.txt"
+    write_numbers(file, np.arange(20), [0], images)
+    with lmdb_io.create(tmp_path / "other") as (writer, _):
+        for key, datum in list(lmdb_io.read(images))[::-1]:
+            writer.put(lmdb_io.record_name(key), datum)
+    (images / "data.mdb").write_bytes((tmp_path / "other" / "data.mdb").read_bytes())
+    message = f"^{file.parent}: it was made of other records than are now in {images}; make it again"
+    with pytest.raises(ProgramError, match=message):
+        check_numbers(file, images, "make it again")

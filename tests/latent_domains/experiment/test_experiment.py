@@ -103,6 +103,9 @@ def test_a_setting_that_came_later_has_the_value_of_the_runs_before_it():
     values = make_experiment("digits", "mda").to_json()
     del values["style_share"]
     assert from_json(values) == make_experiment("digits", "mda")
+    for name in ("method", "seed", "undivided"):
+        with pytest.raises(ProgramError, match=f"found no {name}"):
+            from_json({key: value for key, value in values.items() if key != name})
 
 
 def test_a_mixture_with_shares_is_named_by_them():

@@ -64,32 +64,46 @@ def test_classes_of_a_mixture_are_equal_in_each_domain_that_is_found_or_known(me
     assert_equal(labels[drawn(alone)[MIXTURE]])
 
 
-def test_images_and_domain_labels_are_read_in_step(data, tmp_path):
+@pytest.mark.parametrize("order", ["stored", "shuffled"])
+def test_images_and_domain_labels_are_read_in_step(order, data, tmp_path):
     """And whoever reads a training set as it is stored meets each image once."""
-    folder = write_run(small("style_w", equal_classes=True), tmp_path / "run", data=data)
-    numbers, labels = drawn(folder)["mnistm"], lmdb_io.read_labels(folder.train_lmdbs["mnistm"])
+    experiment = small("style_w", undivided=True, equal_classes=True, data_order=order)
+    folder = write_run(experiment, tmp_path / "run", data=data)
+    lmdb = folder.train_lmdbs[MIXTURE]
+    images, labels = lmdb_io.read_images(lmdb)
+    domains = lmdb_io.read_labels(folder.domain_labels[MIXTURE])
+    places = {image.tobytes(): place for place, image in enumerate(images)}
+    assert len(places) == 96 and len(set(domains)) == 2
 
     def met(net: caffe.Net, batches: int) -> list[int]:
         found = []
         for _ in range(batches):
             net.forward()
-            found += net.blobs["label_mnistm"].data.astype(int).tolist()
-            assert len(set(net.blobs["domain_label_mnistm"].data.ravel().tolist())) == 1
+            pixels = np.rint(net.blobs[f"data_{MIXTURE}"].data * 128 + 127.5).astype(np.uint8)
+            batch = [places[one.tobytes()] for one in pixels]
+            np.testing.assert_array_equal(net.blobs[f"label_{MIXTURE}"].data, labels[batch])
+            np.testing.assert_array_equal(net.blobs[f"domain_label_{MIXTURE}"].data.ravel(), domains[batch])
+            found += batch
         return found
 
+    (numbers,) = drawn(folder).values()
     trained, as_stored = caffe.Net(str(folder.net("train")), caffe.TRAIN), folder.load_net("train", caffe.TRAIN)
-    batches = len(numbers) // 8
-    assert met(trained, batches) == labels[numbers][: 8 * batches].tolist(), "the digits have no shuffle_seed"
-    assert met(as_stored, 6) == labels.tolist()
+    rows = trained.blobs[f"data_{MIXTURE}"].shape[0]
+    epoch = met(trained, -(-len(numbers) // rows))[: len(numbers)]
+    assert sorted(epoch) == sorted(numbers) and (epoch == numbers.tolist()) == (order == "stored")
+    assert met(as_stored, 96 // rows) == list(range(96))
+
+
+def test_no_part_has_the_order_of_another(tiny_data, tmp_path):
+    first, second = drawn(write_run(small("dial", equal_classes=True), tmp_path / "run", data=tiny_data)).values()
+    assert len(first) != len(second) or (first != second).any()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, "no such file, expected numbers of records; write the run"),
-        ("1\n48\n", "expected numbers from 0 to 47, of records of mnistm; write the run"),
-        ("", "expected numbers from 0 to 47"),
-        ("-1\n", "expected numbers from 0 to 47"),
+        ("1\n48\n", "expected numbers from 0 to 47, of records of mnistm_train; write the run"),
     ],
 )
 def test_numbers_of_other_records_are_found_before_training(text, message, data, tmp_path):

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.domain_labels import UNKNOWN
 from latent_domains.data.join import join
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.style import style_domains
 from latent_domains.runs.write import write_run
@@ -41,18 +43,39 @@ def test_clusters_are_the_domains_whatever_lmdb_a_picture_is_in(data, tmp_path):
     assert (rows["mnist"][0] != rows["mnistm"][0]).all() and len(rows["mnistm"]) == 48
 
 
-def test_a_mixture_that_does_not_say_what_it_is_made_of_has_statistics_of_its_own(data, tmp_path):
-    mixture, experiment = data / "digits" / "mnist+mnistm_train", small("style_w", undivided=True)
-    known = style_domains(experiment, [mixture], data).domains
+def test_a_mixture_must_say_what_it_is_made_of(data, tmp_path):
+    mixture = data / "digits" / "mnist+mnistm_train"
     (mixture / "domains.txt").unlink()
-    with pytest.raises(ProgramError, match=r"digits_style/mnist\+mnistm_train: no such LMDB, expected statistics"):
-        style_domains(experiment, [mixture], data)
-    divided = [data / lmdb for lmdb in experiment.style_lmdbs]
-    rows = {lmdb_io.record_name(key): datum for lmdb in divided for key, datum in lmdb_io.read(lmdb)}
-    with lmdb_io.create(data / "digits_style" / mixture.name) as (writer, _):
-        for name in lmdb_io.record_names(mixture):
-            writer.put(name, rows[name])
-    assert style_domains(experiment, [mixture], data).domains.tolist() == known.tolist()
+    message = f"^{re.escape(str(mixture))}: no domains.txt says which domain each image is from, as .*join_lmdbs"
+    with pytest.raises(ProgramError, match=message):
+        write_run(small("style_w", undivided=True), tmp_path / "run", data=data)
+    shutil.rmtree(mixture)
+    with pytest.raises(ProgramError, match=f"^{re.escape(str(mixture))}: found nothing, expected an LMDB folder"):
+        write_run(small("style_w", undivided=True), tmp_path / "run", data=data)
+
+
+def test_a_source_that_was_joined_itself_is_one_like_others(data, tmp_path):
+    source = data / "digits" / "mnist_train"
+    (source / "domains.txt").write_text("".join(f"{place % 2}\n" for place in range(48)))
+    assert write_run(small("style_w"), tmp_path / "run", data=data).path.is_dir()
+
+
+def test_more_clusters_than_pictures(data, tmp_path):
+    message = r"mnist_train, .*mnistm_train: k 97: 96 different images, expected at least 97"
+    with pytest.raises(ProgramError, match=message):
+        write_run(small("style_w", k=97), tmp_path / "run", data=data)
+
+
+def test_the_command_that_makes_statistics_is_one_that_does(tmp_path):
+    pacs = make_experiment("pacs", "style_w", image_size=160)
+    parts = [tmp_path / pacs.data.train_lmdb(source) for source in pacs.sources]
+    for lmdb in parts:
+        with lmdb_io.create(lmdb) as (writer, _):
+            writer.put("a", lmdb_io.image_datum(np.zeros((2, 2, 3), np.uint8), 0))
+    for data, images in ((pacs.data, "pacs"), (replace(pacs.data, name="mine"), "FILE.json")):
+        command = f"python -m tools.extract_features {images} --style"
+        with pytest.raises(ProgramError, match=f"_style/art_painting: no such LMDB, .*; make them with: {command}$"):
+            style_domains(replace(pacs, data=data), parts, tmp_path)
 
 
 @pytest.mark.program
@@ -77,8 +100,7 @@ def test_statistics_that_are_missing_or_of_other_pictures(data, tmp_path):
     lmdb = data / "digits_style" / "mnist_train"
     rows = list(lmdb_io.read(lmdb))
     shutil.rmtree(lmdb)
-    command = re.escape("make them with: python -m tools.extract_features digits --style")
-    with pytest.raises(ProgramError, match=f"^{lmdb}: no such LMDB, .*{command}$"):
+    with pytest.raises(ProgramError, match=f"^{lmdb}: no such LMDB, .*; there are none of digits: "):
         write_run(small("style_w"), tmp_path / "run", data=data)
 
     def write(names: list[str]) -> None:
@@ -89,7 +111,8 @@ def test_statistics_that_are_missing_or_of_other_pictures(data, tmp_path):
     names = [lmdb_io.record_name(key) for key, _ in rows]
     write([*names[:-1], "other"])
     with pytest.raises(
-        ProgramError, match=rf"no statistics of '{names[-1]}', expected those of mnist_train: .*--force$"
+        ProgramError,
+        match=f"^{lmdb}: no statistics of '{names[-1]}', expected those of all records of mnist_train; there are none",
     ):
         write_run(small("style_w"), tmp_path / "run", data=data)
     shutil.rmtree(lmdb)
@@ -99,7 +122,7 @@ def test_statistics_that_are_missing_or_of_other_pictures(data, tmp_path):
     shutil.rmtree(lmdb)
     rows[5][1].ClearField("float_data")
     write(names)
-    message = f"^{lmdb}: a record of 0 numbers, expected {STYLE_SIZE} as in the first, statistics of style; make them"
+    message = f"^{lmdb}: a record of 0 numbers, expected {STYLE_SIZE} as in the first, statistics of style; there are"
     with pytest.raises(ProgramError, match=message):
         write_run(small("style_w"), tmp_path / "run", data=data)
     assert not (tmp_path / "run").exists()
