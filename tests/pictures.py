@@ -23,6 +23,7 @@ from latent_domains.data.image_list import Entry, read_class_tree
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets.published import PACS
 from latent_domains.data.sizes import stored_side
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -112,6 +113,18 @@ def lite0_features(pictures: Path) -> Path:
     done = program("extract_features", "pacs", "--backbone", "lite0", "--data", pictures)
     assert done.returncode == 0, done.stderr
     return pictures
+
+
+@pytest.fixture(scope="session")
+def styles(lite0_features: Path) -> Path:
+    """The same with statistics of style of PACS's pictures, and a mixture of its sources."""
+    done = program("extract_features", "pacs", "--style", "--data", lite0_features)
+    assert done.returncode == 0, done.stderr
+    data = DATASETS["pacs_lite0"]
+    lmdbs = [lite0_features / data.train_lmdb(part) for part in (*data.sources, "+".join(data.sources))]
+    done = program("join_lmdbs", *lmdbs)
+    assert done.returncode == 0, done.stderr
+    return lite0_features
 
 
 def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool = False) -> dict[str, Any]:

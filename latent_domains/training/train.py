@@ -3,6 +3,7 @@
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -232,7 +233,9 @@ def _train(job: _Job, threads: int, children: Children) -> None:
             bar.update(iterations - bar.n)
     if children.stopping:
         return
-    if stopped:  # by a signal to caffe itself
+    if (
+        stopped or child.process.returncode == -signal.SIGINT
+    ):  # a signal to caffe itself, in the latter before it took any
         raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
     if child.failure:
         of_our_layer = re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', child.failure)

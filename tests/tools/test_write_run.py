@@ -35,8 +35,9 @@ def documented(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", documented("experiments.md"))
-def test_documented_commands_write_runs(command, pictures, tmp_path, monkeypatch):
+def test_documented_commands_write_runs(command, request, tmp_path, monkeypatch):
     """On data that is there, and on data that is not there yet; no initial weights are drawn, which are large."""
+    pictures = request.getfixturevalue("styles" if "style" in command else "pictures")
     monkeypatch.setattr(write, "draw_weights", lambda nets, seed, file: file.touch())
     arguments = [word for word in shlex.split(command) if not word.startswith("runs/")]
     for number, word in enumerate(arguments):

@@ -88,12 +88,14 @@ def test_every_experiment_has_nets(name):
             assert run.method in BASELINES and run.data == table.data
             continue
         known = {part: f"labels/{part}" for part in run.source_inputs} if run.reads_domain_labels else {}
+        records = {part: f"records/{part}" for part in run.source_inputs} if run.equal_classes else {}
         nets, solver = make_nets_and_solver(
             run,
             "data",
             lambda net: f"run/{net}.prototxt",
             "run/model",
             domain_label_lmdbs=known,
+            record_files=records,
             solver_mode="CPU",
         )
         assert "train" in nets and f"max_iter: {run.iterations}\n" in solver
