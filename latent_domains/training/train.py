@@ -233,9 +233,8 @@ def _train(job: _Job, threads: int, children: Children) -> None:
             bar.update(iterations - bar.n)
     if children.stopping:
         return
-    if (
-        stopped or child.process.returncode == -signal.SIGINT
-    ):  # a signal to caffe itself, in the latter before it took any
+    killed = child.process.returncode == -signal.SIGINT  # before caffe took any signal
+    if stopped or killed:  # by a signal to caffe itself
         raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
     if child.failure:
         of_our_layer = re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', child.failure)
