@@ -99,6 +99,7 @@ def test_no_part_has_the_order_of_another(tiny_data, tmp_path):
     assert len(first) != len(second) or (first != second).any()
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("text", "message"),
     [
