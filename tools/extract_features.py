@@ -52,7 +52,7 @@ from latent_domains.convert.backbone_options import (
     onnx_backbone,
 )
 from latent_domains.convert.torch import resnet18_backbone
-from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
@@ -131,9 +131,7 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
             caffe.set_mode_gpu()
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights, options.batch_size)
     if options.style:
-        backbone = feature_backbone(MIDDLE)
-        features = extraction.style_dataset(images, len(backbone.early_means), made_by)
-        return features, extraction.onnx_extractor(backbone, "lite0", options.jobs, style=True)
+        return style_features(images, options.jobs, made_by)
     if options.backbone == RESNET18:
         weights, backbone = resnet18_backbone.of_folder(options.data / "weights")
         features = extraction.resnet18_dataset(images, weights, backbone.early_size, made_by)

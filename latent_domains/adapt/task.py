@@ -8,12 +8,12 @@ from typing import Any
 from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.adapt.trees import TaskImages, folder_label, keep_readable
 from latent_domains.backbones import extraction
-from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset, Recipe
+from latent_domains.experiment.datasets import Dataset, Recipe
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
@@ -139,9 +139,6 @@ def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
         extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
     if experiment.reads_style:
-        resized_to = None if of.stored_shape == PICTURE_SHAPE else PICTURE_SHAPE[-1]
-        backbone = feature_backbone(MIDDLE, resized_to)
-        style = extraction.style_dataset(of, len(backbone.early_means), task.command)
-        extractor = extraction.onnx_extractor(backbone, "lite0", jobs, style=True)
+        style, extractor = style_features(of, jobs, task.command)
         parts += extraction.plan_features(of, style, experiment.sources, extractor, paths.data, paths.data)
     build_missing(parts, force=not paths.run.exists())

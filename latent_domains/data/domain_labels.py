@@ -13,6 +13,11 @@ from latent_domains.data.lmdb_note import Note
 UNKNOWN = -1
 
 
+def known_of(n: int, share: float) -> int:
+    """How many of ``n`` samples are known: ``share`` of them, a half rounded up."""
+    return int(np.floor(share * n + 0.5))
+
+
 def write_domain_labels(path: Path, labels: Sequence[int], images: Path | None = None) -> None:
     """Write domain labels as an LMDB whose record i belongs to record i of the LMDB ``images``, for its note.
 
@@ -38,6 +43,6 @@ def choose_known(counts: Sequence[int], share: float, seed: int) -> list[NDArray
     masks = []
     for domain, n in enumerate(counts):
         mask = np.zeros(n, bool)
-        mask[np.random.default_rng([seed, domain]).permutation(n)[: int(np.floor(share * n + 0.5))]] = True
+        mask[np.random.default_rng([seed, domain]).permutation(n)[: known_of(n, share)]] = True
         masks.append(mask)
     return masks

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_note import Note, check_up_to_date, write_note
@@ -48,6 +49,7 @@ def check_numbers(file: Path, images: Path, remedy: str) -> None:
 
     Or if that holds other records by now.
     """
+    expect_file(file, f"numbers of records; {remedy}")
     records = lmdb_io.count(images)
     numbers = file.read_text(errors="replace").split()
     if not numbers or not all(_is_number(number) and int(number) < records for number in numbers):

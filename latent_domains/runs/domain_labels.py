@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.control_domains import kmeans_domains, random_domains
-from latent_domains.data.domain_labels import UNKNOWN, choose_known, write_domain_labels
-from latent_domains.data.join import read_domains
+from latent_domains.data.domain_labels import UNKNOWN, choose_known, known_of, write_domain_labels
+from latent_domains.data.join import read_domains, read_known_domains
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.data.style_domains import StyleDomains
@@ -51,11 +51,10 @@ def _labels(folder: RunFolder, lmdbs: list[Path], found: StyleDomains | None) ->
     if experiment.method in ("random_w", "ghost_w"):
         return random_domains(counts, experiment.k, experiment.seed)
     if experiment.method == "multi_source":
+        found = read_known_domains(lmdbs[0], "multi_source needs it")
         if (true := _true_domains(folder)) is None:
-            raise ProgramError(
-                f"{lmdbs[0]}: no {DOMAINS} says which of {', '.join(experiment.sources)} each image is from, "
-                "as python -m tools.join_lmdbs writes it; multi_source needs it"
-            )
+            names, sources = ", ".join(sorted(set(found))), ", ".join(experiment.sources)
+            raise ProgramError(f"{lmdbs[0] / DOMAINS}: domains {names}, expected those of the sources {sources}")
         return [true]
     masks = choose_known(counts, experiment.known_share, experiment.seed)
     return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
@@ -67,7 +66,7 @@ def _surest(found: StyleDomains, experiment: Experiment) -> NDArray[np.int64]:
     order = np.argsort(-found.margin, kind="stable")
     for domain in range(found.k):
         members = order[found.domains[order] == domain]
-        labels[members[: int(np.floor(experiment.style_share * len(members) + 0.5))]] = domain
+        labels[members[: known_of(len(members), experiment.style_share)]] = domain
     return labels
 
 

@@ -17,7 +17,6 @@ import caffe
 from tqdm import tqdm
 
 from latent_domains.common.caffe_process import caffe_binary, ending_with_parent, environment
-from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.equal_classes import check_numbers
@@ -195,7 +194,6 @@ def _check_domain_labels(run: RunFolder) -> None:
 def _check_records(run: RunFolder) -> None:
     """The numbers of records that are read are those of the records that are in the LMDBs."""
     for part, file in run.records.items():
-        expect_file(file, f"numbers of records; {AGAIN}")
         check_numbers(file, run.train_lmdbs[part], AGAIN)
 
 

@@ -167,6 +167,8 @@ def _differences(before: Training, how: dict[str, Any]) -> str | None:
 def _end_session(folder: RunFolder, ended: str, iteration: int, finished: str, seconds: float) -> None:
     """Complete the last session, and add its time to the total."""
     training = folder.read_training()
+    if training is None:  # somebody removed the folder
+        return
     end = {"finished": finished, "seconds": seconds, "to_iteration": iteration, "ended": ended}
     *before, last = training.sessions
     sessions = [*before, last.model_copy(update=end)]

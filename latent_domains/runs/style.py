@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
-from latent_domains.data.join import read_domains
-from latent_domains.data.lmdb_folder import DOMAINS, is_lmdb
+from latent_domains.data.join import read_known_domains
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.style_domains import StyleDomains, find_style_domains
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset
@@ -53,12 +53,8 @@ def _records(lmdb: Path, *, undivided: bool) -> Iterator[Record]:
     Raises ProgramError if a mixture does not say that.
     """
     names = list(lmdb_io.record_names(lmdb))
-    domains = read_domains(lmdb) if undivided else [lmdb.name] * len(names)
-    if domains is None:
-        raise ProgramError(
-            f"{lmdb}: no {DOMAINS} says which domain each image is from, as python -m tools.join_lmdbs writes it; "
-            "statistics of style are found by it"
-        )
+    reason = "statistics of style are found by it"
+    domains = read_known_domains(lmdb, reason) if undivided else [lmdb.name] * len(names)
     return zip(domains, names, strict=True)
 
 

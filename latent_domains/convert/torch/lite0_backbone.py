@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import ModelProto
 
+from latent_domains.backbones.extraction import Extractor, onnx_extractor, style_dataset
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.export import PRODUCER
@@ -15,6 +16,7 @@ from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.verify import numbers
 from latent_domains.data.published_file import in_package
+from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset
 from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models.model import Model, load
 from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
@@ -60,3 +62,11 @@ def feature_backbone(early: Sequence[str] = EARLY, size: int | None = None) -> O
         crop=PREPROCESSING.crop,
         mean=PREPROCESSING.mean,
     )
+
+
+def style_features(images: Dataset, jobs: int, made_by: str) -> tuple[Dataset, Extractor]:
+    """The dataset of statistics of these pictures' style, and what makes it of pictures of any stored size."""
+    size = None if images.stored_shape == PICTURE_SHAPE else PICTURE_SHAPE[-1]
+    backbone = feature_backbone(MIDDLE, size)
+    dataset = style_dataset(images, len(backbone.early_means), made_by)
+    return dataset, onnx_extractor(backbone, "lite0", jobs, style=True)

@@ -87,7 +87,11 @@ def test_a_mixture_that_does_not_say_what_it_is_made_of(mixed, tmp_path):
     (mixture / "domains.txt").unlink()
     folder = write_run(small("random_w", **MIXTURE), tmp_path / "run", data=mixed)
     assert list(assigned_domains(folder)) == ["mnist80+mnistm20"]
-    message = f"{mixture}: no domains.txt says which of mnist, mnistm each image is from"
+    message = f"{mixture}: no domains.txt says which domain each image is from"
+    with pytest.raises(ProgramError, match=re.escape(message)):
+        write_run(small("multi_source", **MIXTURE), tmp_path / "known", data=mixed)
+    (mixture / "domains.txt").write_text("usps\n" * lmdb_io.count(mixture))
+    message = f"{mixture / 'domains.txt'}: domains usps, expected those of the sources mnist, mnistm"
     with pytest.raises(ProgramError, match=re.escape(message)):
         write_run(small("multi_source", **MIXTURE), tmp_path / "known", data=mixed)
     assert not (tmp_path / "known").exists()
