@@ -6,6 +6,7 @@ in many directions, too, but it has no gap, so that its halves disagree (predict
 """
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,10 @@ STABLE = 0.7
 
 
 @dataclass(frozen=True)
-class StyleDomains:
-    """What was found for n pictures in k domains; the first domain is the largest."""
+class Division:
+    """A division of n pictures into k domains; the first domain is the largest."""
+
+    k: int
 
     domains: Numbers
     """The domain of each picture (n), from 0."""
@@ -53,24 +56,39 @@ class StyleDomains:
     """That of the picture's domain (n)."""
     margin: NDArray[np.float64]
     """How sure its least sure division is (n): the logarithm of the odds."""
+
+
+@dataclass(frozen=True)
+class StyleDomains(Division):
+    """The latent domains of n pictures."""
+
     agreement: float
     """How far halves agree on the first division, or on one in three; -1 if there are too few pictures."""
     stability: list[float]
     """Of each domain (k), 0 to 1: see :func:`_stability`."""
 
-    @property
-    def k(self) -> int:
-        return len(self.stability)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Part:
+    rows: Rows
+    classes: Numbers
     pictures: Numbers
     """Their places."""
-    different: int
-    """How many different ones there are."""
-    agreements: dict[int, float]
-    """By the number of clusters."""
+    seed: int
+
+    @cached_property
+    def different(self) -> int:
+        """How many different pictures there are."""
+        return len(np.unique(self.rows, axis=0))
+
+    @cached_property
+    def agreements(self) -> dict[int, float]:
+        """By the number of clusters. Most of the time goes here, so it is only asked for where it decides."""
+        enough = self.different >= ENOUGH
+        return {k: agreement(self.rows, self.classes, k, self.seed) if enough else -1.0 for k in AGREEMENT}
+
+    def part(self, which: NDArray[np.bool_] | Numbers) -> "_Part":
+        return _Part(self.rows[which], _numbered(self.classes[which]), self.pictures[which], self.seed)
 
     @property
     def is_several(self) -> bool:
@@ -83,53 +101,45 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
     ``rows`` (n×f) are statistics of the pictures, ``classes`` (n) numbers from 0, all 0 if they are not known. Raises
     ProgramError if there are fewer than ``k`` different pictures.
     """
-    domains, logs, margin, agreement = _divide(rows, classes, k, seed)
-    order = np.argsort(-np.bincount(domains), kind="stable")
-    domains = np.argsort(order)[domains]
-    stability = _stability(rows, classes, domains, len(order), seed)
+    whole = _Part(rows, _numbered(classes), np.arange(len(rows)), seed)
+    found = _divide(whole, k)
+    stability = _stability(whole, found)
     if k is None and min(stability) < STABLE:
-        fewer = (find_style_domains(rows, classes, number, seed) for number in range(len(order) - 1, 0, -1))
-        found = next(one for one in fewer if min(one.stability) >= STABLE)  # one domain is stable
-        return replace(found, agreement=agreement)
-    return StyleDomains(domains, np.exp(logs), margin, agreement, stability)
-
-
-def _divide(
-    rows: Rows, classes: Numbers, k: int | None, seed: int
-) -> tuple[Numbers, NDArray[np.float64], NDArray[np.float64], float]:
-    """The domain of each picture, the logarithm of its probability, its margin, and the first agreement."""
-    logs, margin = np.zeros(len(rows)), np.full(len(rows), np.inf)
-    parts = [_part(rows, classes, np.arange(len(rows)), seed)]
-    if (different := parts[0].different) < (k or 1):
-        raise ProgramError(f"{different} different images, expected at least {k}, one for each latent domain")
-    first = max(parts[0].agreements.values())
-    while len(parts) < (k or MOST):
-        chosen = max(parts, key=lambda part: (part.different > 1, part.agreements[2]))
-        if k is None:
-            several = [part for part in parts if part.is_several]
-            if not several:
+        for number in range(found.k - 1, 0, -1):  # one domain is stable
+            found = _divide(whole, number)
+            if min(stability := _stability(whole, found)) >= STABLE:
                 break
-            chosen = max(several, key=lambda part: part.agreements[2])
-        found = log_probabilities(rows[chosen.pictures], _numbered(classes[chosen.pictures]), 2, seed)
+    return StyleDomains(**vars(found), agreement=max(whole.agreements.values()), stability=stability)
+
+
+def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
+    """The same domains, without a look at how stable they are."""
+    return _divide(_Part(rows, _numbered(classes), np.arange(len(rows)), seed), k)
+
+
+def _divide(whole: _Part, k: int | None) -> Division:
+    logs, margin = np.zeros(len(whole.rows)), np.full(len(whole.rows), np.inf)
+    if whole.different < (k or 1):
+        raise ProgramError(f"{whole.different} different images, expected at least {k}, one for each latent domain")
+    parts = [whole]
+    while len(parts) < (k or MOST):
+        candidates = [part for part in parts if (part.different > 1 if k else part.is_several)]
+        if not candidates:
+            break
+        only, *others = candidates
+        chosen = max(candidates, key=lambda part: part.agreements[2]) if others else only
+        found = log_probabilities(chosen.rows, chosen.classes, 2, whole.seed)
         is_second = found[:, 1] > found[:, 0]
         if is_second.all() or not is_second.any():  # EM may leave a cluster without pictures
             is_second = np.arange(len(is_second)) == np.argmax(found[:, 1] - found[:, 0])
         logs[chosen.pictures] += found.max(axis=1)
         margin[chosen.pictures] = np.minimum(margin[chosen.pictures], np.abs(found[:, 1] - found[:, 0]))
         parts = [part for part in parts if part is not chosen]
-        parts += [_part(rows, classes, chosen.pictures[which], seed) for which in (~is_second, is_second)]
-    domains = np.zeros(len(rows), np.int64)
-    for number, part in enumerate(parts):
+        parts += [chosen.part(~is_second), chosen.part(is_second)]
+    domains = np.zeros(len(whole.rows), np.int64)
+    for number, part in enumerate(sorted(parts, key=lambda part: -len(part.pictures))):
         domains[part.pictures] = number
-    return domains, logs, margin, first
-
-
-def _part(rows: Rows, classes: Numbers, pictures: Numbers, seed: int) -> _Part:
-    of_part, its_classes = rows[pictures], _numbered(classes[pictures])
-    different = len(np.unique(of_part, axis=0))
-    enough = different >= ENOUGH
-    agreements = {k: agreement(of_part, its_classes, k, seed) if enough else -1.0 for k in AGREEMENT}
-    return _Part(pictures, different, agreements)
+    return Division(len(parts), domains, np.exp(logs), margin)
 
 
 def agreement(rows: Rows, classes: Numbers, k: int, seed: int) -> float:
@@ -148,16 +158,17 @@ def agreement(rows: Rows, classes: Numbers, k: int, seed: int) -> float:
     return float(np.mean(scores))
 
 
-def _stability(rows: Rows, classes: Numbers, domains: Numbers, k: int, seed: int) -> list[float]:
+def _stability(whole: _Part, division: Division) -> list[float]:
     """For each domain the mean Jaccard index with the most similar one that is found in half of the pictures alone."""
-    if k == 1:
+    if (k := division.k) == 1:
         return [1.0]
     found = []
     for draw in tqdm(range(AGAIN), "stability", unit="half", delay=2, leave=False):
-        half = np.random.default_rng([seed, draw]).permutation(len(rows))[: max(k, len(rows) // 2)]
-        if len(np.unique(rows[half], axis=0)) >= k:
-            again, *_ = _divide(rows[half], _numbered(classes[half]), k, seed)
-            counts = np.eye(k)[domains[half]].T @ np.eye(k)[again]
+        number = len(whole.rows)
+        half = np.random.default_rng([whole.seed, draw]).permutation(number)[: max(k, number // 2)]
+        if (part := whole.part(half)).different >= k:
+            again = _divide(replace(part, pictures=np.arange(len(half))), k)
+            counts = np.eye(k)[division.domains[half]].T @ np.eye(k)[again.domains]
             union = counts.sum(axis=1, keepdims=True) + counts.sum(axis=0) - counts
             found.append((counts / np.maximum(union, 1)).max(axis=1))
     return np.mean(found, axis=0).tolist() if found else [0.0] * k

@@ -14,7 +14,7 @@ from latent_domains.data.domain_labels import UNKNOWN, choose_known, known_of, w
 from latent_domains.data.join import read_domains, read_known_domains
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
-from latent_domains.data.style_domains import StyleDomains
+from latent_domains.data.style_domains import Division
 from latent_domains.experiment.experiment import CONTROLS, Experiment
 from latent_domains.runs.equal_classes import write_records
 from latent_domains.runs.run_folder import RunFolder
@@ -38,7 +38,7 @@ def write_labels(folder: RunFolder) -> None:
         write_records(folder, labels if labels and experiment.method in ("kmeans_w", "multi_source") else None)
 
 
-def _labels(folder: RunFolder, lmdbs: list[Path], found: StyleDomains | None) -> list[NDArray[np.int64]]:
+def _labels(folder: RunFolder, lmdbs: list[Path], found: Division | None) -> list[NDArray[np.int64]]:
     """A latent domain, or -1 for unknown, for each image of each part of the sources; ``found`` are those by style."""
     experiment = folder.experiment
     if found is not None:
@@ -60,7 +60,7 @@ def _labels(folder: RunFolder, lmdbs: list[Path], found: StyleDomains | None) ->
     return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
 
 
-def _surest(found: StyleDomains, experiment: Experiment) -> NDArray[np.int64]:
+def _surest(found: Division, experiment: Experiment) -> NDArray[np.int64]:
     """The cluster of the surest share of each cluster's images; the others are UNKNOWN."""
     labels = np.full(len(found.domains), UNKNOWN)
     order = np.argsort(-found.margin, kind="stable")

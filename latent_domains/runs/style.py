@@ -12,7 +12,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.join import read_known_domains
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
-from latent_domains.data.style_domains import StyleDomains, find_style_domains
+from latent_domains.data.style_domains import Division, divide
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset
 from latent_domains.experiment.experiment import Experiment
 
@@ -20,7 +20,7 @@ Record = tuple[str, str]
 """The LMDB that a record was first in, and its name there."""
 
 
-def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> StyleDomains:
+def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Division:
     """The ``experiment.k`` latent domains of all records of the sources' LMDBs, ``parts``, one after the other.
 
     Raises ProgramError if the statistics are not there or are those of other pictures.
@@ -34,7 +34,7 @@ def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Styl
     rows = np.stack([statistics[record] for record in records]).astype(np.float64)
     classes = np.unique(np.concatenate([*map(lmdb_io.read_labels, parts)]), return_inverse=True)[1].astype(np.int64)
     try:
-        return find_style_domains(rows, classes, experiment.k, experiment.seed)
+        return divide(rows, classes, experiment.k, experiment.seed)
     except ProgramError as error:
         raise ProgramError(f"{', '.join(map(str, parts))}: k {experiment.k}: {error}") from error
 
