@@ -80,9 +80,9 @@ class Place(IntEnum):
 
 
 class Fault:
-    """What a kernel finds wrong: one word that it may fill, a place and its number in the upper half, a float32 below.
+    """A 64-bit word in which a kernel reports a bad input: kind and index in the upper half, the value below (float32).
 
-    The host looks at it before a later step, which may be of another shape, and never waits.
+    The host never waits for it, but reads it before a later step. That step may have another shape.
     """
 
     def __init__(self, device: "Device") -> None:

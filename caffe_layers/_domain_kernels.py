@@ -17,7 +17,10 @@ _inverse_deviation = _inner(formulas.inverse_deviation)
 
 @kernel("int64(float32[:,::1], float64, float64[:,::1])", threads=False)
 def probabilities(rows, slack, w):
-    """Copy ``rows`` into ``w``; the first that is no probabilities (finite, not negative, sum 1, ± slack), or -1."""
+    """Copy ``rows`` into ``w`` and return the number of the first bad row, or -1.
+
+    A row is good if its values are finite, at least 0, and sum to 1 ± ``slack``.
+    """
     wrong = -1
     for i in range(rows.shape[0]):
         total = 0.0

@@ -82,7 +82,7 @@ def log_probability(logit, largest, total):
 
 
 def finite_log(log_p):
-    """log p, or where p is 0 a number in its place: 0 log 0 is 0, and minus infinity times 0 would be none."""
+    """log p, or -1000 where p is 0: then p log p is 0, as it should be. With minus infinity it would be NaN."""
     return maximum(log_p, -1000)
 
 

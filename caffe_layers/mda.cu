@@ -54,9 +54,9 @@ __device__ __forceinline__ const float4* quads_of(const float* x, const Row& row
 
 __device__ __forceinline__ float4* quads_of(float* x, const Row& row) { return (float4*)(x + row.start + row.head); }
 
-// Mean and biased variance of every row. A thread counts from a value of the row that is its alone: the squares of all
-// these distances to the mean are part of the row's own sum of squares, so that no rounding grows by more than the
-// number of a thread's values, whatever the row holds.
+// Mean and biased variance of every row. Each thread subtracts one value of its own from all values that it reads, and
+// no two threads subtract the same one. The squared distances of these values from the mean are terms of the row's own
+// sum of squares. So rounding errors grow at most with the number of values of a thread, whatever the row holds.
 extern "C" __global__ void row_moments(const float* __restrict__ x, double* __restrict__ mean,
                                        double* __restrict__ variance, long long rows, int size, int lanes) {
   Row row = row_of(x, blockIdx.x, rows, size, lanes);

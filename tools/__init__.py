@@ -26,12 +26,12 @@ for name in ("stdin", "stdout", "stderr"):
 # latent_domains.common.caffe_process gives the caffe binary, whose log is kept, the full one.
 os.environ.setdefault("GLOG_minloglevel", "2")
 
-# And before anything imports matplotlib: what a notebook tells it is not installed here, and figures look like ours,
-# whatever the user's own settings are.
+# Before anything imports matplotlib: a notebook's backend is not installed here, and figures should not depend on the
+# user's own settings.
 os.environ["MPLBACKEND"] = "agg"
 os.environ["MATPLOTLIBRC"] = os.devnull
 
-# Nor does ONNX Runtime tell its makers of this machine, or lay an identifier and a database for that into the cache.
+# ONNX Runtime sends no telemetry, and puts no identifier and no database for it into the cache.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 # And before anything imports OpenCV.

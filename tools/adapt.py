@@ -115,7 +115,7 @@ def _options() -> argparse.Namespace:
         dest="no_w_gradient",
         action="store_false",
         default=None,
-        help="train that branch by the losses on the classes too (default: for fine-tuned nets)",
+        help="let the classes' losses train the branch as well (default for fine-tuned nets; not on features)",
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)

@@ -26,7 +26,7 @@ IMAGE_SIZE, ITERATIONS = 192, 500
 """Of a backbone that is fine-tuned: what two cores do in a quarter of an hour."""
 
 SHARED = ("method", "k", "k_target", "known_share", "style_share", "equal_classes", "seed")
-"""The options of the method that are meant for the features alone, too, where a backbone is fine-tuned."""
+"""Options of the method that a fine-tuned backbone shares with the features alone, which are trained first."""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,9 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     """Make the experiment on ``counts`` images of each domain.
 
     A batch holds as many images as the recipe of the learner says, fewer where the domains are small.
-    Tests and snapshots come four times in a training at least, but a test only after as many images as it takes itself:
-    the target may have many more than a training sees. Raises ProgramError naming an option that does not fit.
+    A training has at least four tests and four snapshots. But it reads at least as many images between two tests as a
+    test reads: a target may have many more images than a training sees. Raises ProgramError naming an option that
+    does not fit.
     """
     images, chosen, recipe = task.images, task.chosen, task.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))

@@ -10,18 +10,18 @@ from pathlib import Path
 from latent_domains.common.program import ROOT, ProgramError
 
 UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
-"""Command prefix of a child that ignores SIGTERM. SLURM sends SIGTERM to every process of a job: caffe would end by
-it before it has written a snapshot. (Blocked and not ignored, since glog in caffe sets a handler of its own.)"""
+"""Command prefix of a child that SIGTERM does not end. SLURM sends SIGTERM to every process of a job, and caffe would
+end before it has written a snapshot. The signal is blocked, not ignored: glog in caffe sets its own handler."""
 
 _ENDING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = $0 ] || kill -KILL $$; exec "$@"')
 """Command prefix, before the parent's id, of a child that the kernel kills with its parent. The shell looks whether
-the parent has ended before."""
+the parent has already ended."""
 
 
 def ending_with_parent(command: Sequence[str]) -> list[str]:
     """The command of a child that the kernel kills as soon as the thread that starts it ends.
 
-    Otherwise a child would go on unnoticed when its parent is killed, for its memory, say.
+    Without this, a child would go on unnoticed if its parent is killed, perhaps for using too much memory.
     """
     return [*_ENDING_WITH_PARENT, str(os.getpid()), *command]
 

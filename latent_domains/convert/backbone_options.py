@@ -22,7 +22,9 @@ def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyE
         choices=(*BACKBONES, RESNET18),
         help="EfficientNet-Lite0, from its Python package; or ResNet18, from DATA/weights (tools.get_weights)",
     )
-    backbone.add_argument("--onnx", type=Path, metavar="FILE", help="any other backbone, which --layer … describe:")
+    backbone.add_argument(
+        "--onnx", type=Path, metavar="FILE", help="any other backbone; the options from --layer on describe it"
+    )
     onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
     onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
     onnx.add_argument(

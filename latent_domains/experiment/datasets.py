@@ -28,7 +28,7 @@ Count = Annotated[int, Interval(ge=1, le=10**8)]
 """Far beyond use, and within Caffe's 32 bits even times the number of domains."""
 
 LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
-"""A share of the iterations after which Caffe's policy "step", which comes again and again, comes once."""
+"""A share of the iterations. Caffe's policy "step" repeats its step; after more than half of them it comes once."""
 
 SMALLEST_TEST_BATCH = 16
 """Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""

@@ -33,9 +33,9 @@ METHODS = {
 """The methods of the paper's tables, then our controls, and how they are called in tables and pictures."""
 
 CONTROLS = ("random_w", "kmeans_w", "style_w", "ghost_w")
-"""Methods that give each source image one of k latent domains without a branch, so that mDA can be told from any
-division into k: equal numbers at random, k-means of each channel's mean and standard deviation, or clusters of the
-pictures' style with the class as a nuisance, before training; or equal numbers at random anew in each batch."""
+"""Controls: methods without a branch. They give each source image one of k latent domains, to see whether mDA does more
+than any division into k. "random_w" draws equal numbers; "kmeans_w" clusters each channel's mean and deviation;
+"style_w" clusters the pictures' style, with the class as a nuisance. "ghost_w" draws equal numbers for each batch."""
 
 LATENT = ("mda", *CONTROLS)
 """The methods for which k is a choice."""
@@ -83,10 +83,10 @@ class Experiment:
     ``data`` is the dataset for the ``network`` that is trained and squares of side ``image_size``. ``k`` is the number
     of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and ``source_only`` (plain BN), 1
     for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of sources for ``multi_source``.
-    ``k_target`` is that of target domains: more than 1 are latent ones, predicted by a branch of their own, in tests
-    too. ``branch_norm`` "layers", as we read the paper, normalises the outputs of the branch's layers with parameters
-    but the last: by the rows of its own images or, in ResNets, by the whole batch. ``conv1_bias`` is a control: mDA
-    behind conv1 subtracts the bias, the branch, which reads conv1 before, does not. ``lambda_*`` weigh the terms of
+    ``k_target`` is the number of target domains. If there are several, they are latent, and a second branch predicts
+    them, in tests too. ``branch_norm`` "layers" is how we read the paper: BN behind each layer of the branch that has
+    parameters, except the last. It uses the branch's own images; in ResNets it uses the whole batch. ``conv1_bias`` is
+    a control: only the branch sees that bias, since mDA behind conv1 subtracts it. ``lambda_*`` weigh the terms of
     Eq. 7.
     """
 

@@ -19,12 +19,12 @@ ANY_FEATURES = "features"
 class Network:
     """An architecture.
 
-    ``module`` of :mod:`latent_domains.nets` defines it; ``layers`` chooses among the depths of one that has several.
-    ``images`` names the dataset whose images suit it, ``pixels`` how they become its input (None: as there), and
-    ``any_size`` says that they may be of another size. ``recipe`` is the dataset by whose recipe it is trained on one's
-    own images (None: it is not). ``geometries`` begins with the default; ``caffe_only`` is a layer that no geometry but
-    "caffe" has. ``plain`` says whether it can be trained without normalisation. ``megabytes`` is the memory of a run
-    at the paper's batch size, with room to spare. ``folder`` of prototxt/ is where nets of it are committed.
+    ``module`` of :mod:`latent_domains.nets` defines it; ``layers`` is the depth, if there are several. ``images`` is
+    the name of a dataset with images of the right size; ``any_size`` says whether others will do. ``pixels`` says how
+    images become its input (None: as that dataset's). Own images are trained by the recipe of the dataset ``recipe``
+    (None: not at all). The first of the ``geometries`` is the default; only "caffe" has the layer ``caffe_only``.
+    ``plain`` says whether it learns without normalisation. ``megabytes`` is what a run at the paper's batch size needs,
+    with room to spare. Its committed nets are in the ``folder`` of prototxt/.
     """
 
     name: str

@@ -102,7 +102,7 @@ def _doing(folder: RunFolder) -> str:
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration that the log tells of in the last session, or that of the snapshot it began from."""
+    """The last iteration in the log of the last session; if it has none, that of the snapshot it began from."""
     snapshot = folder.latest_snapshot()
     found = _REACHED.findall(folder.log_text().rpartition(_LOADING)[2])
     return max(int(found[-1]) if found else 0, snapshot.iteration if snapshot else 0)
