@@ -1,4 +1,4 @@
-"""Write the committed prototxt and solvers, or check that they are equal to the generator's."""
+"""Write the committed prototxt, solvers and hashes, or check that they are equal to the generator's."""
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_text

@@ -1,4 +1,6 @@
-"""The committed nets and solvers: what the generator writes for the paper's default of each experiment."""
+"""The nets and solvers of each experiment's default, and which of them are committed."""
+
+from hashlib import sha256
 
 from latent_domains.experiment.datasets import DATASETS, of_network
 from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment, methods_of
@@ -15,31 +17,45 @@ COMMITTED = {**{name: DATASETS[name] for name in _DATASETS}, "pacs_lite0": of_ne
 
 FC7_NET = "prototxt/alexnet/fc7_features.prototxt"
 
+HASHES = "prototxt/other_methods.sha256"
+"""The hashes of the nets that are not committed, as ``sha256sum`` writes them: no change of theirs goes unnoticed."""
+
 
 def committed_files() -> dict[str, str]:
-    """Text of every committed prototxt by its path, relative to the repository root.
+    """Text of every committed file by its path, relative to the repository root.
 
-    Each dataset has the nets of every method, for the paper's sources, targets and k, and a solver that trains mDA,
-    from ImageNet's weights where the paper does: ``caffe train`` ends at once if they are not there. mDA's nets are
-    called by the dataset's name alone, as in ``pacs_train.prototxt``.
+    These are mDA's nets and the solvers. Of the other methods' nets, which ``write_run`` makes, there are hashes.
     """
-    files = {FC7_NET: feature_net()}
-    for name, data in COMMITTED.items():
-        network = NETWORKS[data.network]
+    files, hashes = {FC7_NET: _HEADER + feature_net()}, ""
+    for name in COMMITTED:
         for experiment in default_experiments(name):
-            weights = network.weights and network.weights[0].caffemodel(experiment.num_domains)
-            stem = nets_of(experiment)
-            nets, solver = make_nets_and_solver(
-                experiment,
-                "data",
-                f"{stem}_{{}}.prototxt".format,
-                snapshot_prefix=f"runs/{name}",
-                weights=weights and f"data/weights/{weights}",
-            )
-            for phase, text in nets.items():
-                files[f"{stem}_{phase}.prototxt"] = text
+            found = default_files(name, experiment)
             if experiment.method == "mda":
-                files[f"solvers/{name}.prototxt"] = solver
+                files |= found
+            else:
+                hashes += "".join(f"{sha256(text.encode()).hexdigest()}  {path}\n" for path, text in found.items())
+    return {**files, HASHES: _HEADER + hashes}
+
+
+def default_files(name: str, experiment: Experiment) -> dict[str, str]:
+    """Text of the nets of a default experiment by their paths, and of the solver that trains mDA.
+
+    They have the paper's sources, targets and k. The solver begins from ImageNet's weights where the paper does:
+    ``caffe train`` ends at once if they are not there. mDA's nets are called by the dataset's name alone, as in
+    ``pacs_train.prototxt``.
+    """
+    weights = NETWORKS[experiment.data.network].weights
+    stem = nets_of(experiment)
+    nets, solver = make_nets_and_solver(
+        experiment,
+        "data",
+        f"{stem}_{{}}.prototxt".format,
+        snapshot_prefix=f"runs/{name}",
+        weights=weights and f"data/weights/{weights[0].caffemodel(experiment.num_domains)}",
+    )
+    files = {f"{stem}_{phase}.prototxt": text for phase, text in nets.items()}
+    if experiment.method == "mda":
+        files[f"solvers/{name}.prototxt"] = solver
     return {path: _HEADER + text for path, text in files.items()}
 
 

@@ -13,15 +13,14 @@ from latent_domains.convert.onnx.layer import Layer
 from latent_domains.convert.onnx.layers import LAYERS
 from latent_domains.models.model import Model, forward, load, write_model
 from tests.latent_domains.convert.onnx.nets import random_model, with_input
+from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import parse
 from tests.programs import Done, names, program
-
-NET = ROOT / "prototxt" / "mnist" / "digits_source_only_deploy.prototxt"
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return random_model(parse(NET.read_text()))
+    return random_model(parse(nets_of("digits", "source_only")[1]["deploy"]))
 
 
 @pytest.fixture
@@ -137,5 +136,6 @@ def test_layers_are_refused_with_the_file_and_before_caffe_opens_anything(tmp_pa
     mda = ROOT / "prototxt" / "mnist" / "digits_deploy.prototxt"
     done = export((mda, weights), out)
     assert_refused(done, f"error: {mda}: layer conv1_mda (Python): runs caffe_layers.MDALayer; expected stock", out)
-    train = ROOT / "prototxt" / "mnist" / "digits_plain_train.prototxt"
+    train = tmp_path / "in" / "train.prototxt"
+    train.write_text(nets_of("digits", "plain")[1]["train"])
     assert_refused(export((train, weights), out), "(Data): expected a deploy net, with an Input layer", out)

@@ -5,11 +5,8 @@ import json
 import caffe
 import numpy as np
 import pytest
-from caffe.proto.caffe_pb2 import NetParameter
 
-from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.models import prototxt
 from latent_domains.models.model import open_net
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.family import deploy_net
@@ -17,7 +14,7 @@ from latent_domains.nets.lite0 import blocks, converted_net
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import kind, layers
+from tests.latent_domains.nets.graphs import kind, layers, parse
 from tests.pictures import QUICK, draw, train
 from tests.programs import program
 
@@ -25,17 +22,17 @@ LITE0 = {"network": "lite0", "image_size": 64}
 
 
 @pytest.mark.parametrize(
-    ("file", "normalise"),
+    ("method", "normalise"),
     [
-        ("pacs_source_only_deploy", Normalisation("bn", 0, 0.95)),
-        ("pacs_deploy", Normalisation("mda", 4, 0.95)),
-        ("pacs_dial_deploy", Normalisation("mda", 2, 0.95)),
+        ("source_only", Normalisation("bn", 0, 0.95)),
+        ("mda", Normalisation("mda", 4, 0.95)),
+        ("dial", Normalisation("mda", 2, 0.95)),
     ],
 )
-def test_converted_net_is_the_committed_one_up_to_its_features(file, normalise):
-    committed = prototxt.read(ROOT / f"prototxt/lite0/{file}.prototxt", NetParameter())
-    assert [layer.name for layer in committed.layer][-2:] == ["classifier", "prob"]
-    assert list(converted_net(normalise, None).to_proto().layer) == list(committed.layer)[:-2]
+def test_converted_net_is_the_trained_one_up_to_its_features(method, normalise):
+    trained = parse(nets_of("pacs", method, network="lite0")[1]["deploy"])
+    assert [layer.name for layer in trained.layer][-2:] == ["classifier", "prob"]
+    assert list(converted_net(normalise, None).to_proto().layer) == list(trained.layer)[:-2]
     assert [layer.name for layer in converted_net(normalise, 10).to_proto().layer][-2:] == ["fc10", "prob"]
 
 

@@ -1,12 +1,9 @@
 """ResNets read as graphs, and trained on real pictures, if only for a few iterations."""
 
 import pytest
-from caffe.proto.caffe_pb2 import NetParameter
 
-from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import METHODS, make_experiment
-from latent_domains.models import prototxt
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.resnet import DEPTHS, blocks, converted_net
 from tests.latent_domains.nets.experiments import nets_of
@@ -16,19 +13,19 @@ from tests.programs import program
 
 
 @pytest.mark.parametrize(
-    ("file", "normalise"),
+    ("method", "normalise"),
     [
-        ("pacs_source_only_deploy", Normalisation("bn", 0, 0.95)),
-        ("pacs_deploy", Normalisation("mda", 4, 0.95)),
-        ("pacs_dial_deploy", Normalisation("mda", 2, 0.95)),
+        ("source_only", Normalisation("bn", 0, 0.95)),
+        ("mda", Normalisation("mda", 4, 0.95)),
+        ("dial", Normalisation("mda", 2, 0.95)),
     ],
 )
-def test_converted_net_is_the_committed_one_up_to_its_features(file, normalise):
-    committed = prototxt.read(ROOT / f"prototxt/resnet18/{file}.prototxt", NetParameter())
-    assert [layer.name for layer in committed.layer][-2:] == ["classifier", "prob"]
-    assert list(converted_net(DEPTHS[18], normalise, None).to_proto().layer) == list(committed.layer)[:-2]
+def test_converted_net_is_the_trained_one_up_to_its_features(method, normalise):
+    trained = parse(nets_of("pacs", method)[1]["deploy"])
+    assert [layer.name for layer in trained.layer][-2:] == ["classifier", "prob"]
+    assert list(converted_net(DEPTHS[18], normalise, None).to_proto().layer) == list(trained.layer)[:-2]
     whole = converted_net(DEPTHS[18], normalise, 10).to_proto().layer
-    assert list(whole)[:-2] == list(committed.layer)[:-2]
+    assert list(whole)[:-2] == list(trained.layer)[:-2]
     assert [layer.name for layer in whole][-2:] == ["fc10", "prob"]
 
 
