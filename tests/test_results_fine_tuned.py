@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import ttest_1samp
 from sklearn.metrics import normalized_mutual_info_score
 
-from latent_domains.common.program import ROOT
 from latent_domains.runs.record import DomainUsage, Record
 from latent_domains.runs.records_file import read_records
 from latent_domains.tables.definition import EXPERIMENTS, load
@@ -84,15 +83,6 @@ def test_the_tables_are_those_of_the_records(rows: dict[str, RowResults]):
     assert cells(accuracies)[1:-1] == of_accuracies
     assert cells(domains)[1:] == of_domains
     assert sum(cell.n for row in rows.values() for cell in row.cells) == 28
-
-
-def test_the_readme_has_the_means(rows: dict[str, RowResults]):
-    means = {name: f"{row.mean.mean:.1f}" for name, row in rows.items()}
-    latent = sorted(mean for name, mean in means.items() if name.startswith("mDA"))
-    assert (
-        f"DIAL {means['DIAL']}, mDA {latent[0]} to {latent[-1]}, random parts {means['random balanced w']}, "
-        f"known domains {means['multi-source']} |"
-    ) in (ROOT / "README.md").read_text()
 
 
 def test_w_is_as_uniform_as_the_page_says(records: dict[str, list[Record]]):
@@ -220,4 +210,3 @@ def test_the_row_at_224_is_that_of_the_records(rows: dict[str, RowResults], larg
     assert [record.training.threads for record in large] == [1, 2, 1, 1]
     of_one = sorted(minutes[:1] + minutes[2:])
     assert f"A run takes {minutes[PHOTO]} minutes of two threads, or {of_one[0]} to {of_one[-1]} of one with" in SAID
-    assert f"**Fine-tuned at 224×224, DIAL has {means[0]:.1f} on PACS**" in (ROOT / "README.md").read_text()
