@@ -67,16 +67,6 @@ def join(
     return build(part, force=force)
 
 
-def read_known_domains(mixture: Path, reason: str) -> list[str]:
-    """The same of a mixture that must say it, for this ``reason``. Raises ProgramError if it does not."""
-    if (found := read_domains(mixture)) is None:
-        raise ProgramError(
-            f"{mixture}: no {DOMAINS} says which domain each image is from, as python -m tools.join_lmdbs writes it; "
-            f"{reason}"
-        )
-    return found
-
-
 def read_domains(mixture: Path) -> list[str] | None:
     """The name of the LMDB that each record of a mixture is from; None if it does not say.
 
@@ -87,6 +77,16 @@ def read_domains(mixture: Path) -> list[str] | None:
     found, records = (mixture / DOMAINS).read_text().splitlines(), lmdb_io.count(mixture)
     if len(found) != records:
         raise ProgramError(f"{mixture / DOMAINS}: {len(found)} lines, expected {records}, one for each record")
+    return found
+
+
+def read_known_domains(mixture: Path, reason: str) -> list[str]:
+    """The same, but raise ProgramError with the ``reason`` for the question if the mixture does not say."""
+    if (found := read_domains(mixture)) is None:
+        raise ProgramError(
+            f"{mixture}: no {DOMAINS} says which domain each image is from, as python -m tools.join_lmdbs writes it; "
+            f"{reason}"
+        )
     return found
 
 
