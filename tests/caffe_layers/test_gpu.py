@@ -261,5 +261,5 @@ def test_iterations_of_the_digits_net(gpu):
     # By the last bit another pixel may be the largest in a pooled square. Then losses part, on OpenBLAS's SkylakeX from
     # the fourth iteration on.
     first = np.abs(other - cpu)[:3].max() / np.abs(cpu).max()
-    assert first <= (1e-5 if gpu() else 1e-2)
+    assert first <= (1e-4 if gpu() else 1e-2)
     assert np.abs(other - cpu).max() <= 1e-2 * np.abs(cpu).max()
