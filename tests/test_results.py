@@ -138,6 +138,21 @@ def test_the_readme_says_what_the_tables_say(folder: str, pacs: dict[str, RowRes
     assert f"| {words}" in line
 
 
+def test_the_clusters_of_style_are_those_of_the_records():
+    rows = {row.row.name: row for row in of_records(load(EXPERIMENTS / "pacs_styles.yaml", seeds=(0,)), "pacs_styles")}
+    section = (RESULTS / "README.md").read_text().partition("### Clusters of style")[2].partition("\n## ")[0]
+    means = {name: row.results[-1].mean for name, row in rows.items()}
+    expected = []
+    for name, row in rows.items():
+        gain = signed(means[name] - means["DIAL, undivided"], 2)
+        expected.append([name.replace(", undivided", ""), *(f"{result.mean:.1f}" for result in row.results), gain])
+    assert cells(section)[2:] == expected
+    equal = sorted(
+        mean - means[name.removesuffix(", equal classes")] for name, mean in means.items() if "equal" in name
+    )
+    assert f"Equal classes gain {equal[0]:.1f} to {equal[-1]:.1f} points" in section
+
+
 def test_the_rows_of_pacs_are_those_of_the_records(pacs: dict[str, RowResults]):
     """Accuracy and class mean, NMI, and the difference from DIAL."""
     found = (RESULTS / "README.md").read_text().partition("| mean | domains | less DIAL")[2].partition("\n\n")[0]
