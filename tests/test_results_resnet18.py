@@ -38,6 +38,14 @@ def test_the_readme_says_how_far_rows_are_from_dial():
     assert f"| {'; '.join(said)} (" in line
 
 
+def test_the_readme_says_what_to_expect_on_sketches():
+    names = ("clusters of style as w", "Multi-source DA", "random balanced w", "DIAL")
+    clusters, known, random, dial = (f"{ROWS[name].cells[0].mean:.1f} %" for name in names)
+    said = " ".join((ROOT / "README.md").read_text().split())
+    assert f"(one seed: {clusters} and {known}). But random parts have {random}, where DIAL" in said
+    assert f"as one domain, has {dial}." in said
+
+
 def test_the_page_has_what_latent_domains_hold():
     records = read_records(RESULTS / "pacs_160/records.jsonl")
     usages = [records[f"{method}_k3_size160_seed0"].domain_usage for method in ("mda", "style_w")]

@@ -5,7 +5,7 @@ in many directions, too, but it has no gap, so that its halves disagree (predict
 2005).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -87,7 +87,7 @@ class _Part:
         enough = self.different >= ENOUGH
         return {k: agreement(self.rows, self.classes, k, self.seed) if enough else -1.0 for k in AGREEMENT}
 
-    def part(self, which: NDArray[np.bool_] | Numbers) -> "_Part":
+    def part(self, which: NDArray[np.bool_]) -> "_Part":
         return _Part(self.rows[which], _numbered(self.classes[which]), self.pictures[which], self.seed)
 
     @property
@@ -101,7 +101,7 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
     ``rows`` (n×f) are statistics of the pictures, ``classes`` (n) numbers from 0, all 0 if they are not known. Raises
     ProgramError if there are fewer than ``k`` different pictures.
     """
-    whole = _Part(rows, _numbered(classes), np.arange(len(rows)), seed)
+    whole = _whole(rows, classes, seed)
     found = _divide(whole, k)
     stability = _stability(whole, found)
     if k is None and min(stability) < STABLE:
@@ -114,7 +114,11 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
 
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
     """The same domains, without a look at how stable they are."""
-    return _divide(_Part(rows, _numbered(classes), np.arange(len(rows)), seed), k)
+    return _divide(_whole(rows, classes, seed), k)
+
+
+def _whole(rows: Rows, classes: Numbers, seed: int) -> _Part:
+    return _Part(rows, _numbered(classes), np.arange(len(rows)), seed)
 
 
 def _divide(whole: _Part, k: int | None) -> Division:
@@ -166,8 +170,8 @@ def _stability(whole: _Part, division: Division) -> list[float]:
     for draw in tqdm(range(AGAIN), "stability", unit="half", delay=2, leave=False):
         number = len(whole.rows)
         half = np.random.default_rng([whole.seed, draw]).permutation(number)[: max(k, number // 2)]
-        if (part := whole.part(half)).different >= k:
-            again = _divide(replace(part, pictures=np.arange(len(half))), k)
+        if (part := _whole(whole.rows[half], whole.classes[half], whole.seed)).different >= k:
+            again = _divide(part, k)
             counts = np.eye(k)[division.domains[half]].T @ np.eye(k)[again.domains]
             union = counts.sum(axis=1, keepdims=True) + counts.sum(axis=0) - counts
             found.append((counts / np.maximum(union, 1)).max(axis=1))

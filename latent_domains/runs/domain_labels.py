@@ -51,10 +51,10 @@ def _labels(folder: RunFolder, lmdbs: list[Path], found: Division | None) -> lis
     if experiment.method in ("random_w", "ghost_w"):
         return random_domains(counts, experiment.k, experiment.seed)
     if experiment.method == "multi_source":
-        found = read_known_domains(lmdbs[0], "multi_source needs it")
-        if (true := _true_domains(folder)) is None:
-            names, sources = ", ".join(sorted(set(found))), ", ".join(experiment.sources)
-            raise ProgramError(f"{lmdbs[0] / DOMAINS}: domains {names}, expected those of the sources {sources}")
+        names = read_known_domains(lmdbs[0], "multi_source needs it")
+        if (true := _as_sources(names, experiment)) is None:
+            there, sources = ", ".join(sorted(set(names))), ", ".join(experiment.sources)
+            raise ProgramError(f"{lmdbs[0] / DOMAINS}: domains {there}, expected those of the sources {sources}")
         return [true]
     masks = choose_known(counts, experiment.known_share, experiment.seed)
     return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
@@ -93,9 +93,12 @@ def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
 
 def _true_domains(folder: RunFolder) -> NDArray[np.int64] | None:
     """The source of each record of the undivided mixture, by its number; None if it is not known."""
-    experiment, (mixture,) = folder.experiment, folder.experiment.source_inputs
+    (mixture,) = folder.experiment.source_inputs
+    names = read_domains(folder.train_lmdbs[mixture])
+    return None if names is None else _as_sources(names, folder.experiment)
+
+
+def _as_sources(names: list[str], experiment: Experiment) -> NDArray[np.int64] | None:
+    """The numbers of the sources by the names of their LMDBs; None if these are not all, or others."""
     numbers = {Path(experiment.data.train_lmdb(name)).name: number for number, name in enumerate(experiment.sources)}
-    found = read_domains(folder.train_lmdbs[mixture])
-    if found is None or set(found) != set(numbers):
-        return None
-    return np.array([numbers[name] for name in found], np.int64)
+    return np.array([numbers[name] for name in names], np.int64) if set(names) == set(numbers) else None
