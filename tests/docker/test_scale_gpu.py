@@ -48,7 +48,9 @@ def test_a_gpu_computes_what_the_cpu_does(name: str, form: str, top: str, tmp_pa
     net = make_net(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)
     got, again = compute(net), compute(net)
     caffe.set_mode_cpu()
-    assert_close(got, compute(make_net(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)), 1e-5)
+    # The gradients of one number are sums of all, which nearly cancel.
+    tolerance = 1e-4 if form == "of one number" else 1e-5
+    assert_close(got, compute(make_net(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)), tolerance)
     assert all(got[key].tobytes() == again[key].tobytes() for key in got)
 
 
@@ -57,8 +59,8 @@ extern "C" __global__ void rows(int rows, int dim, int inner, const float* x, co
     float* y) {
   ScaleRows<float>(rows, dim, inner, x, scale, bias, nullptr, y);
 }
-extern "C" __global__ void rows_in_place(int rows, int dim, int inner, const float* scale, const float* bias, float* kept,
-    float* y) {
+extern "C" __global__ void rows_in_place(int rows, int dim, int inner, const float* scale, const float* bias,
+    float* kept, float* y) {
   ScaleRows<float>(rows, dim, inner, y, scale, bias, kept, y);
 }
 extern "C" __global__ void row_gradients(int rows, int dim, int inner, const float* x, const float* scale,
