@@ -1,6 +1,6 @@
 """Measure how fast mDA and whole nets are, each row against its goal; with --gpu the layers on a GPU.
 
-On a CPU, compare with Caffe's BatchNorm and PyTorch; on a GPU, with BatchNorm and a copy of the same bytes. The exit
+On a CPU, compare with Caffe's BatchNorm and PyTorch; on a GPU, with a copy of the same bytes too. The exit
 code is 0 if everything was measured, even if goals are missed (the table says which), and 1 after an error.
 """
 
@@ -22,7 +22,7 @@ def main() -> None:
         measurable = [*layers.cpu_rows(), *beside_torch.rows()]
     else:
         device, about = (rows.CPU, "") if options.list else _gpu(options.gpu)
-        measurable = layers.gpu_rows(device)
+        measurable = [*layers.gpu_rows(device), *beside_torch.gpu_rows(options.gpu)]
     chosen = rows.choose(measurable, options.only)
     if options.list:
         print(*(row.name for row in chosen), sep="\n")

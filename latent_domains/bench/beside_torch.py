@@ -6,16 +6,22 @@ Each side has a process of its own, since both have threads, and they take turns
 import importlib.util
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
 
 from latent_domains.bench import training
 from latent_domains.bench.rows import Extent, Measured, SpeedRow, Step
 from latent_domains.common.caffe_process import environment
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from latent_domains.bench.torch_net import TorchTwin
 
 Side = Callable[[int], Step]
 """Loads what it needs, on so many threads, and returns the step that is timed."""
@@ -41,6 +47,19 @@ _NETS = (
 )
 """Net; what PyTorch has in mDA's place, one BN of all images or one weighted BN a domain; goal on two threads."""
 
+_NETS_ON_A_GPU = (
+    ("digits", "plain", None),
+    ("digits", "weighted", None),
+    ("resnet18", "plain", 1.0),
+    ("resnet18", "weighted", 0.5),
+    ("lite0", "plain", None),
+    ("lite0-128", "plain", None),
+)
+"""Likewise on a GPU; the goal is for both precisions."""
+
+_GPU_STEPS = 10
+"""Iterations that are started on a GPU before the host waits for it."""
+
 
 def has_torch() -> bool:
     """Whether PyTorch is installed, which these rows need and the project does not."""
@@ -59,6 +78,21 @@ def rows() -> list[SpeedRow]:
         )
         for threads in (2, 1)
         for net, norm, goal in _NETS
+    ]
+
+
+def gpu_rows(number: int) -> list[SpeedRow]:
+    """An iteration in Caffe on this GPU, with mDA, in units of PyTorch's: in float32, then with TF32 on both sides."""
+    return [
+        SpeedRow(
+            f"train-{net}-{norm}-{precision}",
+            f"mDA / torch {norm} BN",
+            goal,
+            True,
+            partial(_measure_on_gpu, net, norm, number, tf32),
+        )
+        for precision, tf32 in (("float32", False), ("tf32", True))
+        for net, norm, goal in _NETS_ON_A_GPU
     ]
 
 
@@ -86,48 +120,92 @@ def _measure(net: str, norm: str, threads: int, extent: Extent) -> Measured:
     return Measured(best[OURS].seconds / best["PyTorch"].seconds, ", ".join(f"{name} {b}" for name, b in best.items()))
 
 
+def _measure_on_gpu(net: str, norm: str, number: int, tf32: bool, extent: Extent) -> Measured:
+    sides = {
+        OURS: partial(_caffe_on_gpu, net, extent.smallest, number),
+        "PyTorch": partial(_torch, net, extent.smallest, norm == "plain", device=f"cuda:{number}", tf32=tf32),
+    }
+    best = take_turns(sides, 1, extent, {"CAFFE_TF32": str(int(tf32))})
+    seconds = {name: each.seconds / _GPU_STEPS for name, each in best.items()}
+    detail = ", ".join(f"{name} {1e3 * each:.3g} ms" for name, each in seconds.items())
+    return Measured(seconds[OURS] / seconds["PyTorch"], detail)
+
+
+def _caffe_on_gpu(net: str, smallest: bool, number: int, threads: int) -> Step:
+    """So many iterations of Caffe on a GPU as count for one step."""
+    import caffe
+
+    caffe.set_device(number)
+    caffe.set_mode_gpu()
+    import cupy
+
+    solver = training.make_solver(training.net_in_memory(**training.settings(net, smallest=smallest)))
+
+    def step() -> None:
+        solver.step(_GPU_STEPS)
+        cupy.cuda.Device(number).synchronize()
+
+    return step
+
+
 def _caffe(net: str, smallest: bool, threads: int) -> Step:
     """Solver iterations of a committed training net on random images in memory."""
     return training.iteration(training.net_in_memory(**training.settings(net, smallest=smallest)))
 
 
-def _torch(net: str, smallest: bool, plain: bool, threads: int) -> Step:
-    """The same in PyTorch."""
+def _torch(net: str, smallest: bool, plain: bool, threads: int, *, device: str = "cpu", tf32: bool = False) -> Step:
+    """The same in PyTorch; on a GPU so many iterations as count for one step."""
     import torch
 
-    from latent_domains.bench.torch_net import TorchTwin
-
     torch.set_num_threads(threads)
-    definition = training.net_in_memory(**training.settings(net, smallest=smallest))
-    made = training.make_solver(definition).net
-    blobs = {name: [blob.data.copy() for blob in of_layer] for name, of_layer in made.params.items()}
-    twin = TorchTwin(definition, blobs, plain=plain)
-    tops = [top for layer in definition.layer if layer.type == "Input" for top in layer.top]
-    inputs = {top: torch.from_numpy(made.blobs[top].data.copy()) for top in tops}
-    del made
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    twin, inputs = twin_and_inputs(training.settings(net, smallest=smallest), plain, device)
     optimizer = torch.optim.SGD([p for p in twin.parameters() if p.requires_grad], training.RATE, momentum=0.9)
 
-    def step() -> None:
+    def iteration() -> None:
         optimizer.zero_grad()
         twin.loss(twin(inputs)).backward()
         optimizer.step()
 
-    return step
+    def on_gpu() -> None:
+        for _ in range(_GPU_STEPS):
+            iteration()
+        torch.cuda.synchronize()
+
+    return iteration if device == "cpu" else on_gpu
 
 
-def take_turns(sides: dict[str, Side], threads: int, extent: Extent) -> dict[str, Best]:
+def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "tuple[TorchTwin, dict[str, Tensor]]":
+    """The twin of a training net with these settings, and the net's inputs; all that it reads is on the device."""
+    import torch
+
+    from latent_domains.bench.torch_net import TorchTwin
+
+    definition = training.net_in_memory(**settings)
+    made = training.make_solver(definition).net
+    blobs = {name: [blob.data.copy() for blob in of_layer] for name, of_layer in made.params.items()}
+    with torch.device(device):
+        twin = TorchTwin(definition, blobs, plain=plain)
+    tops = [top for layer in definition.layer if layer.type == "Input" for top in layer.top]
+    return twin, {top: torch.from_numpy(made.blobs[top].data.copy()).to(device) for top in tops}
+
+
+def take_turns(
+    sides: dict[str, Side], threads: int, extent: Extent, variables: Mapping[str, str] | None = None
+) -> dict[str, Best]:
     """The best of each of the sides, by their names.
 
     They take turns for three times the extent's seconds, at least _ROUNDS rounds, after one that does not count; the
-    smallest extent is one step of each, in this process. What a side raises is raised here.
+    smallest extent is one step of each, in this process unless theirs need environment ``variables``. What a side
+    raises is raised here.
     """
-    if extent.smallest:
+    if extent.smallest and variables is None:
         return {name: _turn(side(threads), 0) for name, side in sides.items()}
     with ExitStack() as stack:
         processes = {}
         for name, side in sides.items():
             processes[name] = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
-            with _environment(threads, ours=name == OURS):
+            with _environment(threads, variables or {}, ours=name == OURS):
                 processes[name].submit(_load, side, threads).result()
         taken: dict[str, list[Best]] = {name: [] for name in sides}
         end = None
@@ -143,11 +221,11 @@ def take_turns(sides: dict[str, Side], threads: int, extent: Extent) -> dict[str
 
 
 @contextmanager
-def _environment(threads: int, *, ours: bool) -> Iterator[None]:
+def _environment(threads: int, variables: Mapping[str, str], *, ours: bool) -> Iterator[None]:
     """What a side's process begins with: its threads. How they wait (OMP_WAIT_POLICY of env.sh) is for ours alone."""
     before = dict(os.environ)
     try:
-        os.environ.update(environment(threads) | {"GLOG_minloglevel": "2"})
+        os.environ.update(environment(threads) | {"GLOG_minloglevel": "2"} | variables)
         if not ours:
             os.environ.pop("OMP_WAIT_POLICY", None)
         yield

@@ -35,7 +35,7 @@ class Norm(torch.nn.Module):
         shape = np.atleast_2d(statistics).shape
         self.register_buffer("mean", torch.zeros(shape))
         self.register_buffer("variance", torch.ones(shape))
-        self.gamma, self.beta = [torch.nn.Parameter(torch.from_numpy(blob.copy())) for blob in scale] or (None, None)
+        self.gamma, self.beta = [torch.nn.Parameter(torch.tensor(blob)) for blob in scale] or (None, None)
 
     def forward(self, x: Tensor, w: Tensor | None = None) -> Tensor:
         """y for x (N×C×…), w N×D."""
@@ -110,7 +110,7 @@ class TorchTwin(torch.nn.Module):
             raise ValueError(f"layer {layer.name}: {kind(layer)}, expected one of {', '.join(_STEPS)}")
         rates = [param.lr_mult for param in layer.param] or [1.0] * len(blobs)
         parameters = [
-            torch.nn.Parameter(torch.from_numpy(blob.copy()), requires_grad=rate != 0)
+            torch.nn.Parameter(torch.tensor(blob), requires_grad=rate != 0)
             for blob, rate in zip(blobs, rates, strict=True)
         ]
         if parameters:
