@@ -4,9 +4,13 @@ CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
 
 import ctypes
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -75,6 +79,7 @@ def _cupy() -> ModuleType:
         raise RuntimeError(
             "caffe_layers: Caffe is in GPU mode, but was built without CUDA; train in CPU mode (solver_mode: CPU)"
         )
+    show_cupy_the_wheels()
     try:
         import cupy
     except ImportError as error:
@@ -85,6 +90,26 @@ def _cupy() -> ModuleType:
     if int(cupy.__version__.split(".")[0]) < 13:
         raise RuntimeError(f"caffe_layers: CuPy is {cupy.__version__}; expected 13 or later: {_REMEDY}")
     return cupy
+
+
+def show_cupy_the_wheels(folders: Iterable[str] | None = None) -> None:
+    """Tell CuPy for CUDA 13 where the toolkit of NVIDIA's wheels is, unless CUDA_PATH names another.
+
+    CuPy 13 looks for a toolkit where systems have theirs. ``folders`` are those of the wheels' package ``nvidia``.
+    """
+    if "CUDA_PATH" in os.environ or not any(metadata.distributions(name="cupy-cuda13x")):
+        return
+    if folders is None:
+        wheels = find_spec("nvidia")
+        folders = (wheels.submodule_search_locations if wheels else None) or ()
+    for home in (Path(folder, "cu13") for folder in folders):
+        nvrtc = home / "lib/libnvrtc.so.13"
+        if nvrtc.is_file() and (home / "include/cuda_runtime.h").is_file():
+            os.environ["CUDA_PATH"] = str(home)
+            # CuPy opens NVRTC by its name, and NVRTC its other part: names of what is loaded are found.
+            for library in (nvrtc, *nvrtc.parent.glob("libnvrtc-builtins.so.*")):
+                ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+            return
 
 
 @cache

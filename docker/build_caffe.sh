@@ -21,7 +21,7 @@ usage: docker/build_caffe.sh [--variant cpu|cuda] [--check] PREFIX
 
 Builds Caffe and pycaffe into the folder PREFIX. Debian packages it lacks are installed, through sudo unless
 run by root.
-  --variant   cpu (default), or cuda: CUDA 11, 12 or 13, by default Debian's (11.8 in 12, 12.4 in 13)
+  --variant   cpu (default), or cuda: CUDA 11, 12 or 13
   --check     build nothing: exit 0 if PREFIX is what this script would build, 1 if not
 
 environment
@@ -30,10 +30,10 @@ environment
   CAFFE_BUILD_DIR  where to build (.build of the repository)
 
 environment of the cuda variant
-  CUDA_HOME        the CUDA toolkit: a folder with bin/nvcc, include/ and lib64/ or lib/. By default that of Debian's
-                   package nvidia-cuda-toolkit (docker/install_packages.sh cuda)
-  CUDA_ARCH_BIN    GPU architectures; the newest of them as PTX too, for GPUs to come ("60 61 70 75 80 86 89 90",
-                   without those that the toolkit no longer knows)
+  CUDA_HOME        the CUDA toolkit: a folder with bin/nvcc, include/ and lib64/ or lib/, such as nvidia/cu13 of the wheels
+                   of requirements/cuda13.txt and nvcc13.txt, or /usr for Debian's (docker/install_packages.sh cuda)
+  CUDA_ARCH_BIN    GPU architectures; the newest of them as PTX too, for GPUs to come ("60 61 70 75 80 86 89 90 100 120",
+                   without those that the toolkit does not know)
   CUDNN_HOME       cuDNN: a folder with include/ and lib/, such as nvidia/cudnn of its Python wheel; without it Caffe is
                    built without cuDNN
 Caffe looks for the libraries of these folders where they are, unless they lie in PREFIX/lib.
@@ -133,13 +133,12 @@ version_of() {
 
 cuda=
 if [ "$variant" = cuda ]; then
-  architectures=${CUDA_ARCH_BIN:-60 61 70 75 80 86 89 90}
+  architectures=${CUDA_ARCH_BIN:-60 61 70 75 80 86 89 90 100 120}
   [[ $architectures =~ ^[0-9]+(\ [0-9]+)*$ ]] ||
     fail "CUDA_ARCH_BIN='$architectures': expected numbers such as '80 90', without dots"
-  cuda_home=$(realpath -m -- "${CUDA_HOME:-/usr}")
+  [ -n "${CUDA_HOME:-}" ] || fail "CUDA_HOME names no CUDA toolkit; CAFFE_VARIANT=cuda make setup installs one, and builds"
+  cuda_home=$(realpath -m -- "$CUDA_HOME")
   nvcc=$cuda_home/bin/nvcc
-  [ -n "${CUDA_HOME:-}" ] || [ -x "$nvcc" ] ||
-    fail "$nvcc was not found: run docker/install_packages.sh cuda (Debian's CUDA), or name a toolkit by CUDA_HOME"
   [ -x "$nvcc" ] || fail "CUDA_HOME=$cuda_home is not a CUDA toolkit: it lacks bin/nvcc"
   expect CUDA_HOME "$cuda_home" "a whole CUDA toolkit" "cuda_runtime.h cublas_v2.h curand.h" "cudart cublas curand"
   cuda_version=$("$nvcc" --version | sed -nE 's/.*release ([0-9.]+),.*/\1/p' || true)
@@ -213,7 +212,7 @@ pack_source() {
 }
 source_id="BVLC/caffe 99bd997"
 [ -z "${CAFFE_SRC:-}" ] || source_id="a checkout, sha256 $(pack_source | sha256sum | cut -d' ' -f1)"
-recipe=$(cat "$here/build_caffe.sh" "$here"/cuda/bits/*.h "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
+recipe=$(cat "$here/build_caffe.sh" "$here"/patches/*.patch | sha256sum | cut -d' ' -f1)
 key="source: $source_id
 recipe: $recipe
 variant: $variant$cuda
@@ -308,7 +307,7 @@ else
     "CUDA_curand_LIBRARY=$(library "$cuda_home" curand)")
   options+=(-DCPU_ONLY=OFF -DCMAKE_INSTALL_RPATH_USE_LINK_PATH=ON -DCUDA_USE_STATIC_CUDA_RUNTIME=OFF
     "-DCUDA_TOOLKIT_ROOT_DIR=$cuda_home" "-DCUDA_TOOLKIT_ROOT_DIR_INTERNAL=$cuda_home" "${told[@]/#/-D}"
-    "-DCUDA_HOST_COMPILER=$(command -v "$host")" "-DCUDA_NVCC_FLAGS=-I$here/cuda"  # a header of glibc's, see there
+    "-DCUDA_HOST_COMPILER=$(command -v "$host")"
     -DCUDA_ARCH_NAME=Manual "-DCUDA_ARCH_BIN=$architectures" "-DCUDA_ARCH_PTX=$newest"
     -DUSE_CUDNN=OFF -DUSE_NCCL=OFF)
   if [ -n "${CUDNN_HOME:-}" ]; then

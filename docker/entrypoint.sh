@@ -41,6 +41,13 @@ for folder in "$runs" "$tables"; do
 done
 [ "$CAFFE_VARIANT" = cpu ] || [ -n "$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' -o -name dxg)" ] ||
   say "no GPU in this container, so that only CPU mode will work; docker run --gpus all gives it those of the machine"
+if [ "$CAFFE_VARIANT-$CAFFE_CUDA" = cuda-13 ]; then
+  # "… Kernel Module  535.154.05  …", or "… for x86_64  580.65.06  …"
+  driver=$(cat /proc/driver/nvidia/version 2>/dev/null | sed -nE '1s/.* ([0-9]+)(\.[0-9]+)+ .*/\1/p')
+  [ "${driver:-580}" -ge 580 ] ||
+    say "the driver of this machine, $driver, is older than 580, with which CUDA 13 begins: only CPU mode will work; update the" \
+      "driver, or build the image with --build-arg CUDA=11.8"
+fi
 
 # As process 1 a program that handles no signal could not be stopped: tini is that process, and passes signals on.
 exec tini -s -- "$@"

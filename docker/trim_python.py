@@ -19,6 +19,9 @@ NOT_NEEDED = (
     "**/*.pyx",  # what compiled modules were made of
     "onnxruntime/capi/libonnxruntime.so.*",  # for programs in C; the module is whole in itself
     "nvidia/cudnn/lib/libcudnn_adv*",  # recurrent networks, which Caffe has of its own
+    "nvidia/cu13/bin",  # what compiled Caffe:
+    "nvidia/cu13/nvvm",
+    "nvidia/cu13/lib/*.a",
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
     "pulp/solverdir/cbc",  # Snakemake's other scheduler (the default profile chooses the greedy one)
     "cv2/data/*.xml",

@@ -3,9 +3,10 @@
 # A version that is locked stays while it serves; remove a *.txt first for the newest. uv does it (pip install uv, aside).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-[ $# -gt 0 ] || set -- build runtime workflow slurm dev cuda11 cudnn11 cuda12 cudnn12 cupy13 toolkit13
+[ $# -gt 0 ] || set -- build runtime workflow slurm dev cuda11 cudnn11 cuda13 cudnn13 nvcc13
 declare -A leave=(  # what is there already: as build.txt, as another lock, or as Debian's CUDA
-  [cudnn11]="nvidia-cublas-cu11 nvidia-cuda-nvrtc-cu11" [cudnn12]="nvidia-cublas-cu12 nvidia-cuda-nvrtc-cu12" [cupy13]=numpy
+  [cudnn11]="nvidia-cublas-cu11 nvidia-cuda-nvrtc-cu11" [cuda13]="numpy nvidia-nvjitlink"
+  [cudnn13]="nvidia-cublas nvidia-cuda-nvrtc" [nvcc13]=nvidia-cuda-runtime
 )
 for name; do
   options=()

@@ -2,8 +2,8 @@
 # All the set-up there is, from a bare Debian 12 or 13: Debian packages, .venv/ and .caffe/. `make setup` runs it; with the
 # argument torch (`make test`) PyTorch comes into .venv/ too, which the tests compare converted models with, and Chromium,
 # which they open the reports in.
-# CAFFE_VARIANT=cuda builds Caffe for GPUs, with cuDNN, and installs CuPy; docs/gpu.md says more. A .caffe/ that
-# was built for GPUs stays as it is until the variable asks for one again.
+# CAFFE_VARIANT=cuda builds Caffe for GPUs, with CUDA 13, cuDNN and CuPy of their wheels in .venv/; docs/gpu.md says more. A
+# .caffe/ that was built for GPUs stays as it is until the variable asks for one again.
 # Each step leaves a stamp when it is done and is skipped while the stamp is right, so a set-up that was
 # interrupted goes on with the step it was in.
 set -euo pipefail
@@ -34,24 +34,19 @@ if [ -L .caffe ]; then found=linked; elif grep -qs '^variant: cuda' .caffe/share
 variant=${CAFFE_VARIANT:-${found:-cpu}}
 [ "$found" != linked ] || variant=linked
 case $variant in cpu | cuda | linked) ;; *) say "CAFFE_VARIANT=$variant: expected cpu or cuda" >&2; exit 2 ;; esac
-# Debian's CUDA (11 or 12) comes with cuDNN and CuPy as wheels; what belongs to another toolkit (CUDA_HOME) is its
-# owner's.
-build_cuda= cuda=
+# CUDA of wheels lies in .venv/; what belongs to another toolkit (CUDA_HOME) is its owner's.
+build_cuda= wheels=
 if [ "$variant" = cuda ] && [ -n "${CAFFE_VARIANT:-}" ]; then
   build_cuda=yes
-  [ -n "${CUDA_HOME:-}" ] || cuda=debian
-elif [ "$variant" = cuda ] && grep -q '^cuda: .* of /usr ' .caffe/share/Caffe/build-key; then
-  cuda=debian
+  [ -n "${CUDA_HOME:-}" ] || wheels=yes
+elif [ "$variant" = cuda ] && grep -q '^cuda: .*/nvidia/cu13 for ' .caffe/share/Caffe/build-key; then
+  wheels=yes
 fi
 
 docker/install_packages.sh build python
 [ $# -eq 0 ] || docker/install_packages.sh browser
-if [ -n "$cuda" ]; then
-  docker/install_packages.sh cuda
-  cuda=$(/usr/bin/nvcc --version | sed -nE 's/.*release ([0-9]+)[.].*/\1/p')
-fi
 
-docker/install_python.sh .venv runtime workflow slurm dev ${cuda:+cuda$cuda cudnn$cuda}
+docker/install_python.sh .venv runtime workflow slurm dev ${wheels:+cuda13 cudnn13 nvcc13}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   say "installing PyTorch (3 GB, with CUDA's libraries, unless pip finds a build for the CPU)"
@@ -62,9 +57,9 @@ fi
 
 export PYTHON=.venv/bin/python
 if [ -n "$build_cuda" ]; then
-  if [ -n "$cuda" ]; then
+  if [ -n "$wheels" ]; then
     nvidia=$(cd .venv/lib/python3*/site-packages/nvidia && pwd)
-    export CUDNN_HOME=${CUDNN_HOME-$nvidia/cudnn}
+    export CUDA_HOME=$nvidia/cu13 CUDNN_HOME=${CUDNN_HOME-$nvidia/cudnn}
   fi
   docker/build_caffe.sh --variant cuda .caffe
 elif [ "$variant" = cpu ]; then

@@ -4,7 +4,11 @@ All tests of the layers take this way with a stand-in for CuPy, and on a GPU (``
 """
 
 import locale
+import os
+import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from caffe import _caffe
@@ -52,3 +56,30 @@ def test_gpu_mode_without_cuda_says_what_to_do(monkeypatch):
     monkeypatch.delattr(_caffe.Blob, "_gpu_data_ptr")
     with pytest.raises(RuntimeError, match="built without CUDA; train in CPU mode"):
         _backend.current()
+
+
+@pytest.mark.parametrize(("there", "variable"), [(True, None), (True, "/other"), (False, None)])
+def test_cupy_finds_the_cuda_of_wheels(there, variable, tmp_path):
+    """NVRTC is loaded by its name alone, as CuPy loads it; a toolkit that CUDA_PATH names stays."""
+    home = tmp_path / "nvidia/cu13"
+    (home / "include").mkdir(parents=True)
+    [real] = [folder for folder in find_spec("nvidia").submodule_search_locations if Path(folder, "cu13").is_dir()]
+    (home / "lib").symlink_to(Path(real, "cu13/lib"))
+    if there:
+        (home / "include/cuda_runtime.h").touch()
+    (tmp_path / "cupy_cuda13x-13.6.0.dist-info").mkdir()
+    (tmp_path / "cupy_cuda13x-13.6.0.dist-info/METADATA").write_text("Name: cupy-cuda13x\nVersion: 13.6.0\n")
+    code = f"""
+import ctypes, os
+from caffe_layers._device import show_cupy_the_wheels
+show_cupy_the_wheels([{str(tmp_path / "nvidia")!r}])
+print(os.environ.get("CUDA_PATH"))
+if {there and not variable}:
+    ctypes.CDLL("libnvrtc.so.13"), ctypes.CDLL("libnvrtc-builtins.so.13.0")
+"""
+    environment = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{tmp_path}"}
+    environment.pop("CUDA_PATH", None)
+    if variable:
+        environment["CUDA_PATH"] = variable
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{home if there and not variable else variable}\n"

@@ -72,7 +72,7 @@ def test_an_argument_is_declared_where_it_is_used() -> None:
             name
             for keyword, rest in stage.instructions
             if keyword in ("RUN", "ENV", "LABEL", "COPY")
-            for name in ("VARIANT", "CUDNN", "CUDA_ARCH_BIN", "VERSION", "REVISION")
+            for name in ("VARIANT", "CUDA", "CUDNN", "CUDA_ARCH_BIN", "VERSION", "REVISION")
             if re.search(rf"\$\{{?{name}\b", rest)
         }
         assert used <= declared, stage.name

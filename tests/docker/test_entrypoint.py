@@ -55,7 +55,12 @@ def workspace() -> Iterator[Path]:
 
 
 def environment(workspace: Path) -> dict[str, str]:
-    return {"PATH": f"{workspace}/bin:/usr/bin:/bin", "WORKSPACE": str(workspace), "CAFFE_VARIANT": "cpu"}
+    return {
+        "PATH": f"{workspace}/bin:/usr/bin:/bin",
+        "WORKSPACE": str(workspace),
+        "CAFFE_VARIANT": "cpu",
+        "CAFFE_CUDA": "13",
+    }
 
 
 def enter(
@@ -214,3 +219,22 @@ def test_health_without_gpus_is_that_caffe_runs(variant: str, tmp_path: Path) ->
     assert healthy.returncode == 0
     assert healthy.stdout.startswith("caffe version 1.0.0")
     assert check("/usr/bin:/bin").returncode != 0
+
+
+@pytest.mark.parametrize(
+    ("module", "cuda", "old"),
+    [
+        ("NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC 2023", "13", "535"),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  575.57.08  Release Build  (root@localhost)", "13", "575"),
+        ("NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (root@localhost)", "13", None),
+        ("NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC 2023", "11.8", None),
+    ],
+)
+def test_a_driver_that_is_too_old_for_cuda_13(module: str, cuda: str, old: str | None, workspace: Path) -> None:
+    (workspace / "bin/cat").write_text(f'#!/bin/sh\necho "NVRM version: {module}"\n')
+    (workspace / "bin/cat").chmod(0o755)
+    said = enter(workspace, "true", CAFFE_VARIANT="cuda", CAFFE_CUDA=cuda).stderr.splitlines()
+    lines = [line for line in said if "driver" in line]
+    assert len(lines) == (old is not None)
+    if old:
+        assert f"the driver of this machine, {old}, is older than 580" in lines[0] and "CUDA=11.8" in lines[0]
