@@ -2,7 +2,7 @@
 # ISA=sse4.2, avx2 or avx512 as well: the instruction set that all libraries are told to use (tests/isa.py).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu test-slurm faults bench bench-gpu lint check
+.PHONY: help setup demo digits test test-gpu prove-gpu test-slurm faults bench bench-gpu lint check
 in_project := . ./env.sh &&
 fast := not program and not slow and not torch and not browser and not gpu and not slurm
 pytest := $(if $(ISA),python -m tests.isa $(ISA) )python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -31,9 +31,12 @@ test:  ## lint, then the whole test suite
 	@tools/setup.sh torch
 	@$(in_project) $(lint) && $(pytest) $(ARGS)
 
-# These two need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
+# These three need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
 test-gpu: setup  ## the tests that need a GPU, on a GPU
 	@$(in_project) REQUIRE_GPU=1 CAFFE_CUDNN_DETERMINISTIC=1 python -m pytest -m "gpu and not torch and not browser" $(ARGS)
+
+prove-gpu: setup  ## on a GPU: its tests, speeds and memory check, and a training of each method; ten minutes
+	@$(in_project) tests/prove_gpu.sh $(ARGS)
 
 test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's packages
 	@docker/install_packages.sh slurm
@@ -46,7 +49,7 @@ faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files again
 bench: setup  ## measure layers and nets, and compare with BatchNorm and PyTorch (tools/setup.sh torch)
 	@$(in_project) python -m tools.bench $(ARGS)
 
-bench-gpu: setup  ## measure the layers on a GPU, and compare with a copy of the same bytes and Caffe's BatchNorm
+bench-gpu: setup  ## measure layers and nets on a GPU, and compare with copies, BatchNorm and PyTorch
 	@$(in_project) python -m tools.bench --gpu 0 $(ARGS)
 
 lint: setup  ## style, format, and the floors of the library
