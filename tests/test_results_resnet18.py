@@ -114,7 +114,7 @@ def test_what_the_page_says_of_w():
     records = [RECORDS[name] for name in names]
     usages = [record.domain_usage for record in records]
     entropy = [record.last_values["entropy_domain"] / log(3) for record in records]
-    assert f"the entropy of w is {min(entropy):.2f} to {max(entropy):.2f} of ln 3" in SAID
+    assert f"is {min(entropy):.2f} to {max(entropy):.2f} in the last batch" in SAID
     assert all(min(usage.share) < 0.001 for usage in usages), "one is always empty"
     for what, form, values in (
         ("the largest has", "{:.0f}", [100 * max(usage.share) for usage in usages]),
