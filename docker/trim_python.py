@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Take out of the image's virtual environment what no program here needs: 400 MB and, with CUDA, 720 MB.
+"""Take out of the image's virtual environment what no program here needs: 400 MB and, with CUDA, 900 MB.
 
 docker/trim_python.py VENV
 """
@@ -22,6 +22,9 @@ NOT_NEEDED = (
     "nvidia/cu13/bin",  # what compiled Caffe:
     "nvidia/cu13/nvvm",
     "nvidia/cu13/lib/*.a",
+    "nvidia/cu13/lib/libnvvm*",
+    "nvidia/cu13/lib/libnvrtc*.alt.*",  # a second NVRTC, and BLAS in the place of a processor's:
+    "nvidia/cu13/lib/libnvblas*",
     "cupy/cuda/thrust.*.so",  # the part of CuPy that sorts; CuPy looks whether it is there
     "pulp/solverdir/cbc",  # Snakemake's other scheduler (the default profile chooses the greedy one)
     "cv2/data/*.xml",

@@ -107,6 +107,7 @@ def _options() -> argparse.Namespace:
         branch_norm="logits",
         branch_input="early on features, else final; final with latent targets",
         no_w_gradient="on features",
+        equal_classes="on features",
         lambda_d="0.1 on features, else the network's",
         data_order="shuffled",
     )
@@ -116,6 +117,13 @@ def _options() -> argparse.Namespace:
         action="store_false",
         default=None,
         help="let the classes' losses train the branch as well (default for fine-tuned nets; not on features)",
+    )
+    parser.add_argument(
+        "--no-equal-classes",
+        dest="equal_classes",
+        action="store_false",
+        default=None,
+        help="draw source images as they are stored (default for fine-tuned nets; not on features)",
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)

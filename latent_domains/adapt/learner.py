@@ -7,6 +7,7 @@ from typing import Any
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, adapted, of_network
+from latent_domains.experiment.experiment import LATENT
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.runs.devices import requested_mode
 
@@ -18,6 +19,10 @@ CHOICES = (*BACKBONES, *_FINE_TUNED)
 ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
 """mDA on a backbone's features: what found the true source domains of PACS best (results/README.md). No accuracy on a
 target had a part in it."""
+
+EQUAL_CLASSES = (*LATENT, "dial", "multi_source")
+"""Methods for which a classifier on features has equal classes: these gained by it on PACS and on Office-Caltech
+(results/README.md)."""
 
 FINE_TUNED = {"branch_norm": "logits"}
 """mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
@@ -91,6 +96,8 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
     which cannot read statistics of early blocks, since no stock layer makes these.
     """
     defaults: dict[str, Any] = {"iterations": ITERATIONS} if learner.features_alone else {}
+    if learner.on_features and chosen["method"] in EQUAL_CLASSES:
+        defaults["equal_classes"] = True
     if chosen["method"] == "mda":
         defaults |= {"k_target": 1, **(ON_FEATURES if learner.on_features else FINE_TUNED)}
         if (chosen.get("k_target") or 1) > 1:
