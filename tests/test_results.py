@@ -140,7 +140,7 @@ def test_the_readme_says_what_the_tables_say(folder: str):
 
 def test_the_clusters_of_style_are_those_of_the_records():
     rows = {row.row.name: row for row in of_records(load(EXPERIMENTS / "pacs_styles.yaml", seeds=(0,)), "pacs_styles")}
-    section = (RESULTS / "README.md").read_text().partition("### Clusters of style")[2].partition("\n## ")[0]
+    section = (RESULTS / "README.md").read_text().partition("### Clusters of style")[2].partition("\n##")[0]
     means = {name: row.results[-1].mean for name, row in rows.items()}
     expected = []
     for name, row in rows.items():
@@ -151,6 +151,19 @@ def test_the_clusters_of_style_are_those_of_the_records():
         mean - means[name.removesuffix(", equal classes")] for name, mean in means.items() if "equal" in name
     )
     assert f"Equal classes gain {equal[0]:.1f} to {equal[-1]:.1f} points" in section
+
+
+def test_equal_classes_on_office_caltech():
+    rows = {row.row.name: row for row in of_records(load(EXPERIMENTS / "equal_classes_surf.yaml"), "equal_classes_surf")}
+    section = (RESULTS / "README.md").read_text().partition("### Equal classes")[2].partition("\n## ")[0]
+    expected, from_small = [], []
+    for name in ("DIAL", "random balanced w", "multi-source"):
+        stored, equal = rows[name], rows[f"{name}, equal classes"]
+        gain = in_points(difference(equal.mean, stored.mean))
+        expected.append([name, f"{stored.mean.mean:.1f}", f"{equal.mean.mean:.1f}", gain])
+        from_small.append(f"{equal.cells[1].mean - stored.cells[1].mean:.1f}")
+    assert cells(section)[2:] == expected
+    assert "({}, {} and {} points)".format(*from_small) in " ".join(section.split())
 
 
 def test_the_rows_of_pacs_are_those_of_the_records(pacs: dict[str, RowResults]):
