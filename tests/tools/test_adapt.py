@@ -422,7 +422,7 @@ def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 def test_features_are_what_is_trained_on(adapted, pacs):
     out, done = adapted
     assert set(names(out)) == {*RESULTS, "baselines"} and done.stdout.count(": built before\n") == 4
-    title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w"
+    title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w, equal classes"
     assert f"{title} on features of lite0, 30 iterations" in done.stdout
     assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
     experiment = RunFolder.load(out / "run").experiment
@@ -489,7 +489,7 @@ def test_another_choice_is_a_flag_away_and_features_of_other_weights_are_refused
     for folder in ("data", "run"):
         shutil.rmtree(tmp_path / "out" / folder)
     (tmp_path / "out" / "data").touch()  # in the way of LMDBs
-    done = on_features(pacs, tmp_path / "out", "--w-gradient", "--branch-norm", "layers")
+    done = on_features(pacs, tmp_path / "out", "--w-gradient", "--branch-norm", "layers", "--no-equal-classes")
     assert done.returncode == 1 and "mDA, k=2, branch on early statistics on features of lite0" in done.stdout
 
 
