@@ -139,22 +139,34 @@ def test_the_readme_says_what_the_tables_say(folder: str):
 
 
 def test_the_clusters_of_style_are_those_of_the_records():
-    rows = {row.row.name: row for row in of_records(load(EXPERIMENTS / "pacs_styles.yaml", seeds=(0,)), "pacs_styles")}
+    table = load(EXPERIMENTS / "pacs_styles.yaml", seeds=(0, 1, 2, 3, 4))
+    rows = {row.row.name.replace(", undivided", ""): row for row in of_records(table, "pacs_styles")}
     section = (RESULTS / "README.md").read_text().partition("### Clusters of style")[2].partition("\n##")[0]
-    means = {name: row.results[-1].mean for name, row in rows.items()}
-    expected = []
-    for name, row in rows.items():
-        gain = signed(means[name] - means["DIAL, undivided"], 2)
-        expected.append([name.replace(", undivided", ""), *(f"{result.mean:.1f}" for result in row.results), gain])
-    assert cells(section)[2:] == expected
-    equal = sorted(
-        mean - means[name.removesuffix(", equal classes")] for name, mean in means.items() if "equal" in name
-    )
-    assert f"Equal classes gain {equal[0]:.1f} to {equal[-1]:.1f} points" in section
+    means = {name: row.results[-1] for name, row in rows.items()}
+    assert cells(section)[2:] == [
+        [
+            name,
+            *(f"{result.mean:.1f}" for result in row.results),
+            "" if name == "DIAL" else in_points(difference(means[name], means["DIAL"])),
+        ]
+        for name, row in rows.items()
+    ]
+    said = " ".join(section.split())
+    known = difference(means["multi-source"], means["DIAL"])
+    assert known.n == 5 and known.low < 0 < known.high
+    for form, classes in (("as w {} more, as labels {};", ""), ("classes {} and {}.", ", equal classes")):
+        rows_of_clusters = (means[f"clusters of style as {name}{classes}"] for name in ("w", "labels"))
+        less = (in_points(difference(row, means[f"random balanced w{classes}"])) for row in rows_of_clusters)
+        assert form.format(*less) in said
+    equal = [difference(means[name], means[name.removesuffix(", equal classes")]) for name in means if "equal" in name]
+    gains = sorted(gain.mean for gain in equal)
+    assert f"{gains[0]:.1f} to {gains[-1]:.1f} points" in said and all(gain.low > 0 for gain in equal)
 
 
 def test_equal_classes_on_office_caltech():
-    rows = {row.row.name: row for row in of_records(load(EXPERIMENTS / "equal_classes_surf.yaml"), "equal_classes_surf")}
+    rows = {
+        row.row.name: row for row in of_records(load(EXPERIMENTS / "equal_classes_surf.yaml"), "equal_classes_surf")
+    }
     section = (RESULTS / "README.md").read_text().partition("### Equal classes")[2].partition("\n## ")[0]
     expected, from_small = [], []
     for name in ("DIAL", "random balanced w", "multi-source"):
