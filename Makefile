@@ -35,7 +35,7 @@ test:  ## lint, then the whole test suite
 test-gpu: setup  ## the tests that need a GPU, on a GPU
 	@$(in_project) REQUIRE_GPU=1 CAFFE_CUDNN_DETERMINISTIC=1 python -m pytest -m "gpu and not torch and not browser" $(ARGS)
 
-prove-gpu: setup  ## on a GPU: its tests, speeds and memory check, and a training of each method; ten minutes
+prove-gpu: setup  ## on a GPU: tests, speeds, memory check and trainings, in about ten minutes
 	@$(in_project) tests/prove_gpu.sh $(ARGS)
 
 test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's packages

@@ -4,8 +4,9 @@ CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
 
 import ctypes
+import importlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from importlib import metadata
@@ -79,9 +80,8 @@ def _cupy() -> ModuleType:
         raise RuntimeError(
             "caffe_layers: Caffe is in GPU mode, but was built without CUDA; train in CPU mode (solver_mode: CPU)"
         )
-    show_cupy_the_wheels()
     try:
-        import cupy
+        cupy = import_cupy()
     except ImportError as error:
         raise RuntimeError(
             f"caffe_layers: the layers need CuPy in Caffe's GPU mode, and it cannot be imported ({error}); {_REMEDY}"
@@ -92,17 +92,21 @@ def _cupy() -> ModuleType:
     return cupy
 
 
-def show_cupy_the_wheels(folders: Iterable[str] | None = None) -> None:
+def import_cupy() -> ModuleType:
+    """CuPy, which is told where CUDA is before it looks, once, when it is imported. Raises ImportError."""
+    show_cupy_the_wheels()
+    return importlib.import_module("cupy")
+
+
+def show_cupy_the_wheels() -> None:
     """Tell CuPy for CUDA 13 where the toolkit of NVIDIA's wheels is, unless CUDA_PATH names another.
 
-    CuPy 13 looks for a toolkit where systems have theirs. ``folders`` are those of the wheels' package ``nvidia``.
+    CuPy 13 looks for a toolkit where systems have theirs.
     """
     if "CUDA_PATH" in os.environ or not any(metadata.distributions(name="cupy-cuda13x")):
         return
-    if folders is None:
-        wheels = find_spec("nvidia")
-        folders = (wheels.submodule_search_locations if wheels else None) or ()
-    for home in (Path(folder, "cu13") for folder in folders):
+    wheels = find_spec("nvidia")
+    for home in (Path(folder, "cu13") for folder in (wheels and wheels.submodule_search_locations) or ()):
         nvrtc = home / "lib/libnvrtc.so.13"
         if nvrtc.is_file() and (home / "include/cuda_runtime.h").is_file():
             os.environ["CUDA_PATH"] = str(home)

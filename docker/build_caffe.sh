@@ -40,6 +40,7 @@ Caffe looks for the libraries of these folders where they are, unless they lie i
 
 environment when a CUDA build with cuDNN runs
   CAFFE_CUDNN_DETERMINISTIC  1: only algorithms that give the same bits every time, or an error where there is none
+  CAFFE_TF32                 1: floats may be rounded to TF32 before they are multiplied, also without cuDNN
 TEXT
 }
 
@@ -146,6 +147,11 @@ if [ "$variant" = cuda ]; then
     11.* | 12.* | 13.*) ;;
     *) fail "CUDA_HOME=$cuda_home is CUDA ${cuda_version:-of an unknown version}: expected 11, 12 or 13" ;;
   esac
+  glibc=$(getconf GNU_LIBC_VERSION | sed 's/.* //')
+  if [ "$(printf '%s\n' 12.9 "$cuda_version" | sort -V | head -n 1)" != 12.9 ] &&
+    [ "$(printf '%s\n' 2.41 "$glibc" | sort -V | head -n 1)" = 2.41 ]; then
+    fail "CUDA $cuda_version of $cuda_home does not compile with this system's glibc $glibc: expected 12.9 or newer"
+  fi
   known=$("$nvcc" --list-gpu-arch | sed 's/^compute_//' | sort -n | xargs) || fail "$nvcc --list-gpu-arch failed"
   kept=
   for architecture in $architectures; do

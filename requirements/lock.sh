@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 [ $# -gt 0 ] || set -- build runtime workflow slurm dev cuda11 cudnn11 cuda13 cudnn13 nvcc13
-declare -A leave=(  # what is there already: as build.txt, as another lock, or as Debian's CUDA
+declare -A leave=(  # of another lock, of Debian's CUDA, or what nothing here loads (nvjitlink)
   [cudnn11]="nvidia-cublas-cu11 nvidia-cuda-nvrtc-cu11" [cuda13]="numpy nvidia-nvjitlink"
   [cudnn13]="nvidia-cublas nvidia-cuda-nvrtc" [nvcc13]=nvidia-cuda-runtime
 )

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Prove on one GPU, in ten minutes, what docs/gpu.md says of it: make prove-gpu [ARGS=FOLDER]
-# The tests, the speed table, where an iteration spends its time, memcheck of a net (with CUDA's compute-sanitizer on PATH),
-# and a training of every method. A step that fails does not keep the next from running; the last line counts them.
-# Output goes to FOLDER (.build/gpu). MODE=CPU runs the trainings alone, on a processor: a trial of this script.
+# Prove on one GPU, in about ten minutes, what docs/gpu.md says of it: make prove-gpu [ARGS=FOLDER]
+# The tests, the speed table, where an iteration spends its time, memcheck of the kernels' tests (with CUDA's
+# compute-sanitizer on PATH), and a training of seven methods. A step that fails does not keep the next from running; the last
+# line counts them. Output goes to FOLDER, which must be new (.build/gpu-TIME). MODE=CPU runs the trainings alone, on a
+# processor: a trial of this script.
 set -uo pipefail
-out=${1:-.build/gpu} mode=${MODE:-GPU} failed=0
-rm -rf "$out" && mkdir -p "$out" || exit 1
+out=${1:-.build/gpu-$(date +%Y%m%d-%H%M%S)} mode=${MODE:-GPU} failed=0
+mkdir -p "$(dirname "$out")" && mkdir "$out" || exit 1
 export TQDM_DISABLE=1 GLOG_minloglevel=2
 
 # step NAME COMMAND…: run it with its output in FOLDER/NAME.log; say how it ended.

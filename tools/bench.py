@@ -59,8 +59,10 @@ def _gpu(number: int):
         raise ProgramError(f"nothing to measure on: {reason}")
     expect_gpu(f"--gpu {number}", number, gpu_names())
     import caffe
-    import cupy
 
+    from caffe_layers._device import import_cupy
+
+    cupy = import_cupy()
     caffe.set_device(number)
     caffe.set_mode_gpu()
     cupy.cuda.Device(number).use()

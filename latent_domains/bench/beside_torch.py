@@ -14,6 +14,7 @@ from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from caffe_layers._device import import_cupy
 from latent_domains.bench import training
 from latent_domains.bench.rows import Extent, Measured, SpeedRow, Step
 from latent_domains.common.caffe_process import environment
@@ -137,13 +138,12 @@ def _caffe_on_gpu(net: str, smallest: bool, number: int, threads: int) -> Step:
 
     caffe.set_device(number)
     caffe.set_mode_gpu()
-    import cupy
-
+    wait = import_cupy().cuda.Device(number).synchronize
     solver = training.make_solver(training.net_in_memory(**training.settings(net, smallest=smallest)))
 
     def step() -> None:
         solver.step(_GPU_STEPS)
-        cupy.cuda.Device(number).synchronize()
+        wait()
 
     return step
 

@@ -79,8 +79,10 @@ def why_no_layers_on_gpu() -> str | None:
     """Why our layers cannot compute on a GPU here: Caffe cannot, or there is no CuPy. None if they can."""
     if reason := why_no_gpu():
         return reason
+    from caffe_layers._device import import_cupy
+
     try:
-        import cupy  # noqa: F401
+        import_cupy()
     except ImportError as error:
         return f"CuPy cannot be imported ({error})"
     return None

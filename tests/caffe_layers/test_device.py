@@ -14,6 +14,7 @@ import pytest
 from caffe import _caffe
 
 from caffe_layers import _backend
+from latent_domains.common.program import ROOT
 from tests.caffe_layers.emulation import cupy
 from tests.caffe_layers.emulation.device import GpuMode
 from tests.caffe_layers.nets import inputs, make_net, mda
@@ -59,27 +60,34 @@ def test_gpu_mode_without_cuda_says_what_to_do(monkeypatch):
 
 
 @pytest.mark.parametrize(("there", "variable"), [(True, None), (True, "/other"), (False, None)])
-def test_cupy_finds_the_cuda_of_wheels(there, variable, tmp_path):
-    """NVRTC is loaded by its name alone, as CuPy loads it; a toolkit that CUDA_PATH names stays."""
+def test_cupy_finds_the_cuda_of_wheels_when_it_is_imported(there, variable, tmp_path):
+    """NVRTC is loaded then by its name alone, as CuPy loads it; a toolkit that CUDA_PATH names stays."""
     home = tmp_path / "nvidia/cu13"
     (home / "include").mkdir(parents=True)
+    (tmp_path / "nvidia/__init__.py").touch()
     [real] = [folder for folder in find_spec("nvidia").submodule_search_locations if Path(folder, "cu13").is_dir()]
     (home / "lib").symlink_to(Path(real, "cu13/lib"))
     if there:
         (home / "include/cuda_runtime.h").touch()
     (tmp_path / "cupy_cuda13x-13.6.0.dist-info").mkdir()
     (tmp_path / "cupy_cuda13x-13.6.0.dist-info/METADATA").write_text("Name: cupy-cuda13x\nVersion: 13.6.0\n")
+    (tmp_path / "cupy.py").write_text('import os\nfound = os.environ.get("CUDA_PATH")\n')
     code = f"""
-import ctypes, os
-from caffe_layers._device import show_cupy_the_wheels
-show_cupy_the_wheels([{str(tmp_path / "nvidia")!r}])
-print(os.environ.get("CUDA_PATH"))
+import ctypes
+from caffe_layers._device import import_cupy
+print(import_cupy().found)
 if {there and not variable}:
     ctypes.CDLL("libnvrtc.so.13"), ctypes.CDLL("libnvrtc-builtins.so.13.0")
 """
-    environment = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{tmp_path}"}
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ['PYTHONPATH']}"}
     environment.pop("CUDA_PATH", None)
     if variable:
         environment["CUDA_PATH"] = variable
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{home if there and not variable else variable}\n"
+
+
+def test_nothing_imports_cupy_past_it():
+    """CuPy looks for CUDA once, when it is imported."""
+    sources = [path for folder in ("caffe_layers", "latent_domains", "tools") for path in (ROOT / folder).rglob("*.py")]
+    assert not [str(path) for path in sources if "import cupy\n" in path.read_text()]
