@@ -21,8 +21,8 @@ ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient"
 target had a part in it."""
 
 EQUAL_CLASSES = (*LATENT, "dial", "multi_source")
-"""Methods for which a classifier on features has equal classes. DIAL, known domains, clusters and random parts gained by it
-on PACS, and it did no harm on Office-Caltech (results/README.md)."""
+"""Methods for which a classifier on features has equal classes. DIAL, known domains, clusters and random parts gained
+by it on PACS, and it did no harm on Office-Caltech (results/README.md)."""
 
 FINE_TUNED = {"branch_norm": "logits"}
 """mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
