@@ -14,9 +14,9 @@ from latent_domains.runs.record import DomainUsage, Record
 from latent_domains.runs.records_file import read_records
 from latent_domains.tables.definition import EXPERIMENTS, load
 from latent_domains.tables.markdown import signed
-from latent_domains.tables.paired import PairedDifference, difference
-from latent_domains.tables.results import DOMAINS, Result, RowResults
-from tests.kept_results import RESULTS, cells, in_points, of_records
+from latent_domains.tables.paired import difference
+from latent_domains.tables.results import DOMAINS, RowResults
+from tests.kept_results import RESULTS, by_target, cells, in_points, less, of_records
 
 PAGE = (RESULTS / "README.md").read_text()
 SECTION = PAGE.partition("## PACS, fine-tuned")[2].partition("\n## ")[0]
@@ -49,19 +49,6 @@ def large(records: dict[str, list[Record]]) -> list[Record]:
         assert record.training.weights == small.training.weights
         found.append(record)
     return found
-
-
-def by_target(row: RowResults, *, class_means: bool = False) -> Result:
-    """A row's accuracies, or their means over classes, with its columns in the place of seeds."""
-    return replace(
-        row.cells[0],
-        accuracies=dict(enumerate(cell.class_mean if class_means else cell.mean for cell in row.cells)),
-    )
-
-
-def less(one: RowResults, other: RowResults, *, class_means: bool = False) -> PairedDifference:
-    """A row's difference from another one over the four targets."""
-    return difference(by_target(one, class_means=class_means), by_target(other, class_means=class_means))
 
 
 def of_branch(records: dict[str, list[Record]]) -> list[Record]:

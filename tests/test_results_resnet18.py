@@ -1,7 +1,6 @@
 """What pages say of ResNet18 on PACS is what its kept records say."""
 
 import re
-from dataclasses import replace
 from math import log
 from statistics import fmean
 
@@ -11,9 +10,9 @@ from latent_domains.common.program import ROOT
 from latent_domains.runs.records_file import read_records
 from latent_domains.tables.definition import EXPERIMENTS, load
 from latent_domains.tables.markdown import signed
-from latent_domains.tables.paired import PairedDifference, difference
+from latent_domains.tables.paired import PairedDifference
 from latent_domains.tables.results import Result, RowResults
-from tests.kept_results import RESULTS, cells, in_points, of_records
+from tests.kept_results import RESULTS, cells, in_points, less, of_records
 
 SECTION = (RESULTS / "README.md").read_text().partition("## PACS, ResNet18")[2].partition("\n## ")[0]
 LARGE, _, SMALL = SECTION.partition("### At 160×160")
@@ -34,16 +33,9 @@ SKETCH, PHOTO, ART, CARTOON = range(4)
 DIAL, KNOWN = "DIAL", "Multi-source DA"
 
 
-def by_target(row: RowResults, *, class_means: bool = False) -> Result:
-    """A row's accuracies, or their means over classes, with its columns in the place of seeds."""
-    found = enumerate(cell.class_mean if class_means else cell.mean for cell in row.cells)
-    return replace(row.cells[0], accuracies=dict(found))
-
-
 def less_dial(name: str, *, class_means: bool = False) -> PairedDifference:
     """A row's difference from DIAL over the four targets."""
-    one, other = (by_target(ROWS[each], class_means=class_means) for each in (name, DIAL))
-    return difference(one, other)
+    return less(ROWS[name], ROWS[DIAL], class_means=class_means)
 
 
 def shown(cell: Result) -> str:

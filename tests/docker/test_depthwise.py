@@ -103,13 +103,6 @@ def test_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
     assert (got[kept] == 0.5).all()
 
 
-@pytest.fixture
-def on_gpu() -> Iterator[None]:
-    caffe.set_mode_gpu()
-    yield
-    caffe.set_mode_cpu()
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")
 @pytest.mark.parametrize("name", [*DEPTHWISE, *OTHERS, *ON_CUDNN])

@@ -1,6 +1,5 @@
 """19-scale-gpu.patch: a Scale layer on a GPU computes what it does on the CPU; without one, its kernels do."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import caffe
@@ -30,13 +29,6 @@ FORMS = {
     "without the gradient of the scale": "scale_param { bias_term: true } param { lr_mult: 0 }",
 }
 THREADS = 256
-
-
-@pytest.fixture
-def on_gpu() -> Iterator[None]:
-    caffe.set_mode_gpu()
-    yield
-    caffe.set_mode_cpu()
 
 
 @pytest.mark.gpu
