@@ -139,9 +139,9 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
     record = json.loads(run.record.read_text())
     log = curves(run.log.read_text().splitlines())
-    assert len(log["train", "loss_class"]) == experiment.iterations
+    assert len(log["train", "loss_class"]) == experiment.recipe.iterations
     assert all(math.isfinite(value) for values in log.values() for value in values.values())
-    assert record["iteration"] == experiment.iterations and record["test_images"] == 14 * len(experiment.targets)
+    assert record["iteration"] == experiment.recipe.iterations and record["test_images"] == 14 * len(experiment.targets)
     for target in experiment.targets:
         if caffe_test:
             assert accuracies[target] == pytest.approx(record["targets"][target]["accuracy"], abs=1e-5)
@@ -157,6 +157,6 @@ def caffe_test_accuracy(run: RunFolder) -> dict[str, float]:
         arguments = ["test", "-model", str(run.test_nets[target]), "-weights", str(run.latest_snapshot().model)]
         with start([*arguments, "-iterations", str(batches)], 1) as child:
             log = child.stdout.read()
-        name = run.experiment.accuracy_name(target)
+        name = run.experiment.task.accuracy_name(target)
         found[target] = float(re.search(rf"caffe.cpp:\d+\] {name} = (\S+)", log)[1])
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.experiment.experiment import METHODS
+from latent_domains.experiment.methods import METHODS
 
 PROGRAMS = ("python", "caffe", "nvidia-smi", "compute-sanitizer")
 

@@ -188,7 +188,7 @@ def _say(images: TaskImages, experiment: Experiment, said: set[str]) -> None:
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
     _say_notes(_notes(images, experiment), said)
-    if len(images.sources) == 1 and experiment.has_latent_sources:
+    if len(images.sources) == 1 and experiment.method.is_latent:
         note = f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"
         _say_notes([note], said)
 
@@ -197,7 +197,7 @@ def _carry_out(
     options: argparse.Namespace, task: Task, experiment: Experiment, weights: Path | None, said: set[str]
 ) -> list[str]:
     """Finish a task, whose ``experiment`` is on all images; return its result and those to compare with, in words."""
-    print(f"{experiment.title} on {experiment.data.learner}, {experiment.iterations} iterations", flush=True)
+    print(f"{experiment.title} on {experiment.data.learner}, {experiment.recipe.iterations} iterations", flush=True)
     found, paths = task.images.counts, task.paths
     counts = build_lmdbs(task, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
     experiment = experiment_of(task, counts)

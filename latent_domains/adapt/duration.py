@@ -19,7 +19,7 @@ def measure_iteration(folder: RunFolder, threads: int | None) -> tuple[int, floa
     match = _AVERAGE.search(log)
     if child.returncode or not match:
         raise ProgramError(f"{net}: caffe time failed: {ending(child.returncode, log)}")
-    return threads, float(match[1]) * folder.experiment.iter_size / 1000
+    return threads, float(match[1]) * folder.experiment.recipe.iter_size / 1000
 
 
 def estimate_seconds(folder: RunFolder, iterations: int, seconds: float) -> float:
@@ -28,8 +28,8 @@ def estimate_seconds(folder: RunFolder, iterations: int, seconds: float) -> floa
     A test only goes forward, which takes a third of an iteration's time for the same number of images.
     """
     tested = sum(batch_size * batches for batch_size, batches in folder.test_batches().values())
-    tests = -(-iterations // folder.experiment.data.recipe.test_interval) + 1
-    each = seconds / (folder.experiment.iter_size * sum(folder.batch_rows().values()))
+    tests = -(-iterations // folder.experiment.recipe.test_interval) + 1
+    each = seconds / (folder.experiment.recipe.iter_size * sum(folder.batch_rows().values()))
     return iterations * seconds + tests * tested * each / 3
 
 

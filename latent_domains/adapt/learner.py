@@ -6,9 +6,10 @@ from typing import Any
 
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.datasets import DATASETS, Dataset, Recipe, adapted, of_network
-from latent_domains.experiment.experiment import LATENT
+from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, of_network
+from latent_domains.experiment.methods import LATENT
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
+from latent_domains.experiment.recipe import Recipe
 from latent_domains.runs.devices import requested_mode
 
 _FINE_TUNED = [name for name, network in NETWORKS.items() if network.recipe and name not in (*BACKBONES, ANY_FEATURES)]

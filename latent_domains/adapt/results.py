@@ -40,7 +40,8 @@ def _readme(task: Task, folder: RunFolder) -> Iterable[str]:
         for domains in (task.images.sources, task.images.targets)
     )
     yield f"{experiment.title}: {sources} to {targets}"
-    yield f"{experiment.data.learner}, {experiment.iterations} iterations: {summary(folder, folder.read_record())}"
+    how_long = f"{experiment.recipe.iterations} iterations"
+    yield f"{experiment.data.learner}, {how_long}: {summary(folder, folder.read_record())}"
     yield from comparison_lines(paths, folder)
     yield ""
     yield f"Made by: {task.command}"

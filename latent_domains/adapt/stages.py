@@ -17,9 +17,11 @@ from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.picture_net import check_onnx, is_head
 from latent_domains.experiment.batches import batch_sizes
-from latent_domains.experiment.datasets import DATASETS, Recipe, on_lite0
-from latent_domains.experiment.experiment import LATENT, SOURCE_ONLY, Experiment, make_experiment
+from latent_domains.experiment.datasets import DATASETS, on_lite0
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.methods import LATENT, METHODS
 from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.recipe import Recipe
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
 from latent_domains.runs.devices import mode_of, requested_mode
@@ -68,7 +70,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     """
     images, chosen, recipe = task.images, task.chosen, task.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
-    seen = sources if chosen["method"] in SOURCE_ONLY else (*sources, *targets)
+    seen = (*sources, *targets) if METHODS[chosen["method"]].sees_target else sources
     split, sizes = chosen.get("batch_split"), [counts[domain] for domain in seen]
     most = sum(sizes) // len(seen) if split == "by_size" else min(sizes)
     rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), most))
@@ -93,7 +95,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     if split and not size:
         size = _batch_size(split, rows, len(sources), len(seen))
     experiment = make_experiment(data, **{**chosen, "k": k, "batch_size": size})
-    if data.features and experiment.has_target_branch and experiment.branch_input == "early":
+    if data.features and experiment.method.has_target_branch and experiment.method.branch_input == "early":
         raise ProgramError(
             f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "
             "targets apart, and no stock layer makes statistics of early blocks"
@@ -121,11 +123,11 @@ def _batch_size(batch_split: str, rows: int, sources: int, domains: int) -> int:
 def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """Say if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
-    ours, smallest = experiment.data.recipe, min(sizes, key=sizes.__getitem__)
-    recipe = DATASETS[NETWORKS[experiment.data.network].recipe].recipe
+    ours, smallest = experiment.task.data.recipe, min(sizes, key=sizes.__getitem__)
+    recipe = DATASETS[NETWORKS[experiment.net.network].recipe].recipe
     rows, usual = _rows(ours, len(sizes)), _rows(recipe, len(sizes))
-    size = _batch_size(experiment.batch_split, rows, len(experiment.source_inputs), len(sizes))
-    if rows < usual and experiment.batch_size == size:
+    size = _batch_size(experiment.recipe.batch_split, rows, len(experiment.task.source_inputs), len(sizes))
+    if rows < usual and experiment.recipe.batch_size == size:
         batch = sum(batch_sizes(experiment, sizes).values())
         yield (
             f"{smallest} has {sizes[smallest]} images: so a batch has {batch} images, not {usual * len(sizes)} as the "
@@ -152,7 +154,7 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
 def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_mode: str | None) -> None:
     """Train and evaluate; on a CPU, first say how long it takes."""
     snapshot, mode = folder.latest_snapshot(), requested_mode(solver_mode) or mode_of(folder)
-    left = folder.experiment.iterations - (snapshot.iteration if snapshot else 0)
+    left = folder.experiment.recipe.iterations - (snapshot.iteration if snapshot else 0)
     if left and mode == "CPU" and not folder.record.exists():
         check_unlocked(folder.path)
         preflight(folder, mode)  # its errors are clearer than those of caffe time
@@ -203,7 +205,7 @@ def finish(task: Task, folder: RunFolder, *, jobs: int, solver_mode: str | None)
         ([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report)),
         ([paths.readme], lambda: write_readme(task, folder)),
     ]
-    if folder.experiment.has_branch:
+    if folder.experiment.method.has_branch:
         stages.insert(3, ([paths.domains], lambda: write_domains(folder, paths.domains)))
     made = folder.record.stat().st_mtime
     for files, make in stages:

@@ -13,8 +13,9 @@ from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_io import count, record_names
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import Dataset, Recipe
+from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.recipe import Recipe
 from latent_domains.models.model import model_files
 from latent_domains.runs.model_description import description_file
 
@@ -138,7 +139,7 @@ def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
     if features.features:
         extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
-    if experiment.reads_style:
+    if experiment.method.reads_style:
         style, extractor = style_features(of, jobs, task.command)
         parts += extraction.plan_features(of, style, experiment.sources, extractor, paths.data, paths.data)
     build_missing(parts, force=not paths.run.exists())

@@ -47,7 +47,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
             )
         in_package(BACKBONES[features.backbone])
         return None
-    network = NETWORKS[experiment.data.network]
+    network = NETWORKS[experiment.net.network]
     if option == NONE or (option is None and not network.weights):
         return None
     if option is None:
@@ -103,7 +103,7 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
 def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
     """The caffemodel of a checkpoint that fits the experiment's nets, one of OUT's."""
     number = experiment.num_domains
-    convert_once(NETWORKS[experiment.data.network], checkpoint, out, [number])
+    convert_once(NETWORKS[experiment.net.network], checkpoint, out, [number])
     return converted_file(out, number)
 
 

@@ -87,7 +87,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             "sources": list(experiment.sources),
             "targets": list(experiment.targets),
             "min_domain": baseline.min_domain,
-            "undivided": experiment.undivided,
+            "undivided": experiment.task.undivided,
             "seed": baseline.seed,
             "limit": baseline.limit,
             "source_images": len(X),
@@ -127,7 +127,7 @@ def _overall_accuracy(found: dict[str, OnTarget]) -> float:
 def _lmdbs(experiment: Experiment) -> list[str]:
     """The LMDBs of the sources and of all targets, for training and for tests, relative to the data folder."""
     data, targets = experiment.data, experiment.targets
-    names = [*map(data.train_lmdb, (*experiment.source_inputs, *targets)), *map(data.test_lmdb, targets)]
+    names = [*map(data.train_lmdb, (*experiment.task.source_inputs, *targets)), *map(data.test_lmdb, targets)]
     return list(dict.fromkeys(names))
 
 
@@ -137,14 +137,16 @@ def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, 
     Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
     """
     data = experiment.data
-    train = {part: baseline.data / data.train_lmdb(part) for part in (*experiment.source_inputs, *experiment.targets)}
+    train = {
+        part: baseline.data / data.train_lmdb(part) for part in (*experiment.task.source_inputs, *experiment.targets)
+    }
     test = {target: baseline.data / data.test_lmdb(target) for target in experiment.targets}
     for name in _lmdbs(experiment):
         check_up_to_date(baseline.data / name, f"make it again: {data.made_by} --force")
-    labelled = [*(train[part] for part in experiment.source_inputs), *test.values()]
+    labelled = [*(train[part] for part in experiment.task.source_inputs), *test.values()]
     check_meaning([*train.values(), *test.values()], labelled, data)
     read = cache(partial(read_features, data=data))
-    sources = {part: read(train[part], limit=baseline.limit) for part in experiment.source_inputs}
+    sources = {part: read(train[part], limit=baseline.limit) for part in experiment.task.source_inputs}
     targets = [read(train[target], limit=baseline.limit)[0] for target in experiment.targets]
     return sources, np.concatenate(targets), {target: read(lmdb, limit=None) for target, lmdb in test.items()}
 

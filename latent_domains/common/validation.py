@@ -1,10 +1,10 @@
 """Values that were read from a file, checked against a type; the first mistake is said in one line."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from annotated_types import Interval
 
@@ -21,6 +21,14 @@ Number = Annotated[float, Interval(ge=-1e30, le=1e30)]
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Help:
+    """What a field of a dataclass is, for the command line's help: its field is a setting that users choose."""
+
+    text: str
+    metavar: str | None = None
+
+
 def checked(kind: type[T], values: Any, where: str) -> T:
     """``values``, as JSON and YAML have them, as ``kind``. A dataclass takes no unknown key.
 
@@ -35,6 +43,17 @@ def checked(kind: type[T], values: Any, where: str) -> T:
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
         raise ProgramError(_in_a_line(kind, values, where, mistakes)) from error
+
+
+@cache
+def hints(kind: type) -> dict[str, Any]:
+    """The types of a dataclass's fields, with their bounds."""
+    return get_type_hints(kind, include_extras=True)
+
+
+def checked_fields(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of some fields of the dataclass ``kind``, each as :func:`checked` has it."""
+    return {name: checked(hints(kind)[name], value, name) for name, value in values.items()}
 
 
 @cache

@@ -17,18 +17,18 @@ def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, 
     domains. Remaining rows go to the largest remainders, the first domain first.
     Raises ProgramError if the batch is too small to hold FEWEST images of every part.
     """
-    parts, size = experiment.batch_inputs, experiment.batch_size
-    if experiment.batch_split == "per_domain":
+    parts, size = experiment.batch_inputs, experiment.recipe.batch_size
+    if experiment.recipe.batch_split == "per_domain":
         _check(size, 1)
     domains = {
-        part: len(experiment.sources) if part in experiment.source_inputs and experiment.undivided else 1
+        part: len(experiment.sources) if part in experiment.task.source_inputs and experiment.task.undivided else 1
         for part in parts
     }
-    match experiment.batch_split:
+    match experiment.recipe.batch_split:
         case "per_domain":
             return {part: size * domains[part] for part in parts}
         case "per_group":
-            sources = {part: domains[part] for part in experiment.source_inputs}
+            sources = {part: domains[part] for part in experiment.task.source_inputs}
             return {**_shared_out(size, sources), **{part: size for part in parts if part not in sources}}
         case "by_size":
             return _shared_out(size, {part: counts[part] for part in parts})
@@ -63,7 +63,7 @@ def _check(size: int, domains: int) -> None:
 def published_counts(experiment: Experiment) -> dict[str, int]:
     """The published number of images of each of the experiment's parts; of a mixture, what its shares make of them."""
     counts = dict(experiment.data.counts)
-    if experiment.undivided:
-        of_sources, (mixture,) = [counts[source] for source in experiment.sources], experiment.source_inputs
-        counts[mixture] = sum(mixture_counts(of_sources, experiment.shares))
+    if experiment.task.undivided:
+        of_sources, (mixture,) = [counts[source] for source in experiment.sources], experiment.task.source_inputs
+        counts[mixture] = sum(mixture_counts(of_sources, experiment.task.shares))
     return {part: counts[part] for part in experiment.batch_inputs}

@@ -5,30 +5,19 @@ Where the paper, the work it refers to and the authors' published files differ, 
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from annotated_types import Interval
 
 from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Natural, Number, Positive, Proportion, Rate, Weight, checked
+from latent_domains.common.validation import Natural, Number, Positive, Rate, checked
 from latent_domains.common.wording import by
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
-
-DataOrder = Literal["stored", "shuffled"]
-"""Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
-
-BatchSplit = Literal["per_domain", "per_group", "equally", "by_size"]
-"""How a batch is made of the domains: see :class:`Recipe`."""
-
-Count = Annotated[int, Interval(ge=1, le=10**8)]
-"""Far beyond use, and within Caffe's 32 bits even times the number of domains."""
-
-LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
-"""A share of the iterations. Caffe's policy "step" repeats its step; after more than half of them it comes once."""
+from latent_domains.experiment.recipe import Recipe
 
 SMALLEST_TEST_BATCH = 16
 """Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
@@ -41,36 +30,6 @@ STYLE = "style"
 
 _MOST_CLASSES = 100_000
 """Beyond it a classifier may have more weights than Caffe's 32 bits can count."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Training protocol: solver schedule, batch, loss weights of Eq. 7.
-
-    ``lr_policy`` is Caffe's: "inv" is Ganin & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once,
-    after the share ``lr_step`` of the iterations. ``batch_split`` says what ``batch_size`` counts: the images of each
-    domain ("per_domain"), those of all sources, shared out equally, and again of each target ("per_group"), or those of
-    the whole batch, shared out "equally" or "by_size" of the domains. ``iter_size`` batches make one iteration. A
-    snapshot is written and the target tested every so many iterations.
-    """
-
-    iterations: Count
-    batch_size: Count
-    batch_split: BatchSplit
-    base_lr: Rate
-    lr_policy: Literal["inv", "step"]
-    weight_decay: Weight
-    lambda_c: Weight
-    lambda_d: Weight
-    lambda_t: Weight
-    test_interval: Positive
-    snapshot_interval: Positive
-    data_order: DataOrder = "shuffled"
-    lr_step: LaterHalf = 1.0
-    iter_size: Count = 1
-    momentum: Proportion = 0.9
-    moving_average_fraction: Proportion = 0.95
-    solver_mode: Literal["CPU", "GPU"] = "GPU"
 
 
 @dataclass(frozen=True)

@@ -1,251 +1,67 @@
-"""One experiment of the paper as data: dataset, sources, targets, method, k, known domain labels, seed.
+"""One experiment of the paper as data: what is learnt from what, by which method, recipe and net, with which seed.
 
-Everything that differs between two runs is here; everything that a dataset fixes is in
-:mod:`latent_domains.experiment.datasets`. The nets (:mod:`latent_domains.nets`) are functions of an
-:class:`Experiment`.
+Each part has its own settings, and their types have their bounds. The nets (:mod:`latent_domains.nets`) are functions
+of an :class:`Experiment`. Command lines and tables name the settings alone (SETTINGS): :func:`make_experiment` finds
+the parts.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, make_dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import cached_property
 from pathlib import PurePath
-from typing import Annotated, Any, Literal
-
-from annotated_types import Interval
+from typing import Annotated, Any, Literal, TypeVar
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Natural, Positive, Proportion, Rate, Weight, checked
+from latent_domains.common.validation import Help, Natural, Positive, checked, checked_fields, hints
 from latent_domains.data.shares import check_shares, shares_text
 from latent_domains.experiment import datasets
-from latent_domains.experiment.datasets import DATASETS, BatchSplit, Count, DataOrder, Dataset
+from latent_domains.experiment.datasets import DATASETS, Dataset, adapted
+from latent_domains.experiment.methods import BRANCH_INPUTS, BRANCH_NORMS, METHODS, Aligned, Mda, Method, Plain
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
+from latent_domains.experiment.recipe import Count, Recipe
 
-METHODS = {
-    "plain": "source only, no normalisation",
-    "source_only": "source only",
-    "dial": "DIAL",
-    "mda": "mDA",
-    "multi_source": "multi-source",
-    "random_w": "random balanced w",
-    "kmeans_w": "k-means w",
-    "style_w": "clusters of style as w",
-    "ghost_w": "ghost parts",
-}
-"""The methods of the paper's tables, then our controls, and how they are called in tables and pictures."""
-
-CONTROLS = ("random_w", "kmeans_w", "style_w", "ghost_w")
-"""Controls: methods without a branch. They give each source image one of k latent domains, to see whether mDA does more
-than any division into k. "random_w" draws equal numbers; "kmeans_w" clusters each channel's mean and deviation;
-"style_w" clusters the pictures' style, with the class as a nuisance. "ghost_w" draws equal numbers for each batch."""
-
-LATENT = ("mda", *CONTROLS)
-"""The methods for which k is a choice."""
-
-SOURCE_ONLY = ("plain", "source_only")
-"""The methods that never see the target in training."""
-
-BRANCH_NORMS = {
-    "none": "no normalisation in the branch",
-    "layers": "",
-    "centred": "centred branch features",
-    "logits": "centred logits",
-}
-"""What BN normalises in a branch that predicts domains (:class:`Experiment`), and how titles say it."""
-
-BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
-"""What a branch reads where the records are features of a backbone, and how titles say it."""
-
-_MOST_DOMAINS = 256
-"""More domains than images in a batch are of no use, and they take memory."""
-
-_Domains = Annotated[int, Interval(ge=0, le=_MOST_DOMAINS)]
-
-RECIPE = "the dataset's"
-"""The default of a setting that is a field of the dataset's recipe as well."""
-
-
-def _setting(in_name: Callable[[Any], str], help: str, default: Any = None, **option: Any) -> Any:
-    """A field of :class:`Experiment` that can be chosen; its type has its bounds.
-
-    ``in_name`` makes its part of a folder's name. ``default`` is a value, RECIPE, or None: see :func:`_defaults`.
-    ``help`` and ``option`` describe its option on command lines (:mod:`latent_domains.experiment.options`).
-    """
-    return field(metadata={"in_name": in_name, "help": help, "default": default, "option": option})
+SCHEMA = 2
+"""Of an experiment as JSON. A new setting needs no other: what is absent has its default."""
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A point of the paper's tables; build it with :func:`make_experiment`, which checks and fills in.
+class Task:
+    """What is learnt from what: labelled source domains and unlabelled targets of a dataset.
 
-    This is the one table of settings: from it come the options of programs, the keys of experiments/*.yaml, names of
-    run folders, and what is written as JSON and read again. Each field's help says what it is. Rules between settings
-    are in :func:`_check`.
-
-    ``data`` is the dataset for the ``network`` that is trained and squares of side ``image_size``. ``k`` is the number
-    of source domains that the normalisation knows: 0 for ``plain`` (no normalisation) and ``source_only`` (plain BN), 1
-    for ``dial``, any k ≥ 1 for ``mda`` and any k ≥ 2 for its controls, the number of sources for ``multi_source``.
-    ``k_target`` is the number of target domains. If there are several, they are latent, and a second branch predicts
-    them, in tests too. ``branch_norm`` "layers" is how we read the paper: BN behind each layer of the branch that has
-    parameters, except the last. It uses the branch's own images; in ResNets it uses the whole batch. ``conv1_bias`` is
-    a control: only the branch sees that bias, since mDA behind conv1 subtracts it. ``lambda_*`` weigh the terms of
-    Eq. 7.
+    ``undivided``: the sources are one mixture of unknown domains, with ``shares`` in percent if these are chosen.
     """
 
     data: Dataset
-    sources: tuple[str, ...] = _setting("+".join, "source domains (default: the paper's)", metavar="A+B+…")
-    targets: tuple[str, ...] = _setting("+".join, "target domain or domains (default: the paper's)", metavar="A+…")
-    method: Literal[*METHODS] = _setting("{}".format, "how domains are aligned", "mda")
-    k: _Domains = _setting(
-        "k{}".format,
-        "latent source domains of mda and its controls (default: the number of sources)",
-    )
-    k_target: _Domains = _setting(
-        "kt{}".format, "target domains, latent if more than 1 (default: the number of targets; dial has 1)"
-    )
-    undivided: bool = _setting(
-        "undivided".format,
-        "read the sources from one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)",
-        False,
-    )
-    shares: tuple[Count, ...] = _setting(
-        lambda shares: f"shares{'-'.join(map(str, shares))}",
-        "read the sources from one LMDB, named A80+B20+…, with these percentages; implies --undivided",
-        metavar="P:P:…",
-    )
-    known_share: Proportion = _setting(
-        lambda share: f"known{100 * share:g}",
-        "share of source images whose domain label is known, 0 to 1",
-        0.0,
-        metavar="SHARE",
-    )
-    style_share: Proportion = _setting(
-        lambda share: f"style{100 * share:g}",
-        "share of source images, the surest of each cluster of their style, whose cluster is taken for their known "
-        "domain, 0 to 1; not in the paper",
-        0.0,
-        metavar="SHARE",
-    )
-    branch_norm: Literal[*BRANCH_NORMS] = _setting(
-        "branch-{}".format,
-        "what BN normalises in the branch that predicts domains: none: nothing; layers: the outputs of its layers, as "
-        "in the paper; centred: the input of the domain classifier (may divide latent targets by class), logits: its "
-        "logits, both without affine and not in the paper (default: layers)",
-    )
-    branch_input: Literal[*BRANCH_INPUTS] = _setting(
-        "branch-on-{}".format,
-        "what the branch reads from a dataset of features: the final features, or the statistics of early blocks "
-        "that the dataset has beside them; the latter is not in the paper (default: final)",
-    )
-    domain_gain: Rate = _setting("gain{:g}".format, "factor of the normalised logits of --branch-norm logits", 1.0)
-    no_w_gradient: bool = _setting(
-        "nowgradient".format, "do not train the branch that predicts domains by the losses on the classes", False
-    )
-    permuted_w: bool = _setting(
-        "permutedw".format,
-        "a control: permute the rows of w in each batch, within each class and true domain",
-        False,
-    )
-    equal_classes: bool = _setting(
-        "equalclasses".format,
-        "draw source images so that all classes are equally frequent in each LMDB of the sources and, where domains "
-        "are found or known before training, in each domain of it; not in the paper",
-        False,
-    )
-    conv1_bias: bool = _setting("conv1bias".format, "give the first convolution of the digits net a bias", False)
-    lambda_b: Weight = _setting(
-        "balance{:g}".format, "weight of the balance term, which rewards using all k domains; not in the paper", 0.0
-    )
-    iterations: Count = _setting("iterations{}".format, "training iterations", RECIPE)
-    batch_size: Count = _setting("batch{}".format, "images in a batch, counted as --batch-split says", RECIPE)
-    batch_split: BatchSplit = _setting(
-        "split-{}".format,
-        "what --batch-size counts: the images of each domain; those of all sources together and those of each target "
-        "(per_group); or the whole batch, divided equally or by the domains' sizes",
-        RECIPE,
-    )
-    data_order: DataOrder = _setting(
-        "order-{}".format,
-        "order of the training images: as stored in the LMDB, or shuffled in every epoch, by --seed",
-        RECIPE,
-    )
-    iter_size: Count = _setting("itersize{}".format, "batches in one iteration", RECIPE)
-    base_lr: Rate = _setting("lr{}".format, "initial learning rate", RECIPE)
-    network: Literal[*NETWORKS] = _setting("{}".format, "the network that is trained (default: the dataset's)")
-    image_size: Positive = _setting(
-        "size{}".format,
-        "side of the network's square input, with LMDBs of get_data --image-size (default: the network's)",
-        metavar="SIDE",
-    )
-    geometry: Literal[*GEOMETRIES] = _setting(
-        "geometry-{}".format, "geometry of ResNet18: as in Torch, or as in the common Caffe model (default: torch)"
-    )
-    lambda_c: Weight = _setting("lambdac{}".format, "weight of the target's class entropy", RECIPE)
-    lambda_d: Weight = _setting("lambdad{}".format, "weight of the domain entropy", RECIPE)
-    lambda_t: Weight = _setting("lambdat{}".format, "weight of the domain log-loss", RECIPE)
-    test_mirror: bool = _setting(
-        "testmirror".format, "mirror test images at random, as the authors' ResNet net does", False
-    )
-    seed: Natural = _setting(
-        "seed{}".format,
-        "seed of initial weights, order and crops of images, known labels, domains of random_w, clusters",
-        0,
-    )
+    sources: Annotated[tuple[str, ...], Help("source domains (default: the paper's)", "A+B+…")]
+    targets: Annotated[tuple[str, ...], Help("target domain or domains (default: the paper's)", "A+…")]
+    undivided: Annotated[
+        bool, Help("read the sources from one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)")
+    ] = False
+    shares: Annotated[
+        tuple[Count, ...],
+        Help("read the sources from one LMDB, named A80+B20+…, with these percentages; implies --undivided", "P:P:…"),
+    ] = ()
+
+    def __post_init__(self) -> None:
+        for role, chosen in (("sources", self.sources), ("targets", self.targets)):
+            if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(self.data.domains):
+                expected = f"some of {', '.join(self.data.domains)} ({self.data.name}), each once"
+                raise ProgramError(f"{role}: got {', '.join(map(repr, chosen)) or 'none'}, expected {expected}")
+        for domain in self.sources:
+            if domain in self.targets:
+                raise ProgramError(f"sources: got {domain!r}, which is a target, expected other domains")
+            if domain in self.data.unlabelled:
+                raise ProgramError(f"sources: the images of {domain!r} have no labels, expected labelled domains")
+        if self.shares:
+            check_shares(self.shares, len(self.sources))
+            if not self.undivided:
+                raise ProgramError(f"shares: got {shares_text(self.shares)}, expected none for divided sources")
 
     @property
-    def dataset(self) -> str:
-        """The dataset's name."""
-        return self.data.name
-
-    @property
-    def target(self) -> str:
-        """The targets' names in one, for messages and titles."""
-        return "+".join(self.targets)
-
-    @property
-    def num_domains(self) -> int:
-        """D of the mDA layers: the source domains and the target domains."""
-        return self.k + self.k_target
-
-    @property
-    def sees_target(self) -> bool:
-        """Whether target images are in the training batches."""
-        return self.method not in SOURCE_ONLY
-
-    @property
-    def has_branch(self) -> bool:
-        """Whether a side branch predicts source domains (the other methods know or ignore them)."""
-        return self.method == "mda"
-
-    @property
-    def has_latent_sources(self) -> bool:
-        """Whether the source domains are latent ones: predicted by a branch, or a control's."""
-        return self.method in LATENT
-
-    @property
-    def reads_domain_labels(self) -> bool:
-        """Whether the training net reads domain labels of the source images."""
-        known = self.known_share > 0 or self.style_share > 0 or self.method in CONTROLS
-        return known or (self.undivided and self.method == "multi_source")
-
-    @property
-    def reads_style(self) -> bool:
-        """Whether latent domains are found by statistics of the source images' style, before training."""
-        return self.method == "style_w" or self.style_share > 0
-
-    @property
-    def style_lmdbs(self) -> tuple[str, ...]:
-        """LMDBs of these statistics, relative to the data folder; none where they are not read."""
-        sources = self.sources if self.reads_style else ()
-        return tuple(f"{self.data.style}/{PurePath(self.data.train_lmdb(source)).name}" for source in sources)
-
-    @property
-    def has_target_branch(self) -> bool:
-        """Whether a side branch predicts target domains."""
-        return self.k_target > 1
-
-    @property
-    def predicts_domains(self) -> bool:
-        """Whether any side branch predicts domains."""
-        return self.has_branch or self.has_target_branch
+    def mixture(self) -> dict[str, int | None]:
+        """The sources in the dataset's order and the share of each in percent, None if it is not chosen."""
+        shares = dict(zip(self.sources, self.shares or [None] * len(self.sources), strict=True))
+        return {domain: shares[domain] for domain in self.data.domains if domain in shares}
 
     @property
     def source_inputs(self) -> tuple[str, ...]:
@@ -258,17 +74,6 @@ class Experiment:
         return ("+".join(f"{domain}{share or ''}" for domain, share in self.mixture.items()),)
 
     @property
-    def mixture(self) -> dict[str, int | None]:
-        """The sources in the dataset's order and the share of each in percent, None if it is not chosen."""
-        shares = dict(zip(self.sources, self.shares or [None] * len(self.sources), strict=True))
-        return {domain: shares[domain] for domain in self.data.domains if domain in shares}
-
-    @property
-    def batch_inputs(self) -> tuple[str, ...]:
-        """All that a training batch is read from, in the order of its rows: the sources, then the targets."""
-        return (*self.source_inputs, *(self.targets if self.sees_target else ()))
-
-    @property
     def tests(self) -> dict[str, str]:
         """The target that each test net tests, by the net's name; a target without labels has none."""
         names = ["test"] if len(self.targets) == 1 else [f"test_{target}" for target in self.targets]
@@ -279,86 +84,278 @@ class Experiment:
         """Name of the accuracy on ``target`` in its test net."""
         return "accuracy" if len(self.targets) == 1 else f"accuracy_{target}"
 
+
+@dataclass(frozen=True)
+class Net:
+    """The network that is trained, and how large its input is.
+
+    ``conv1_bias`` is a control: only the branch sees that bias, since mDA behind conv1 subtracts it.
+    """
+
+    network: Annotated[Literal[*NETWORKS], Help("the network that is trained (default: the dataset's)")]
+    image_size: Annotated[
+        Positive,
+        Help(
+            "side of the network's square input, with LMDBs of get_data --image-size (default: the network's)", "SIDE"
+        ),
+    ]
+    geometry: Annotated[
+        Literal[*GEOMETRIES],
+        Help("geometry of ResNet18: as in Torch, or as in the common Caffe model (default: torch)"),
+    ]
+    conv1_bias: Annotated[bool, Help("give the first convolution of the digits net a bias")] = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A point of the paper's tables; build it with :func:`make_experiment`, which checks and fills in.
+
+    ``recipe`` is the one that is used, whatever the dataset's is.
+    """
+
+    task: Task
+    method: Method
+    recipe: Recipe
+    net: Net
+    seed: Annotated[
+        Natural,
+        Help("seed of initial weights, order and crops of images, known labels, domains of random_w, clusters"),
+    ] = 0
+
+    def __post_init__(self) -> None:
+        for name, is_broken, found, expected in _rules(self):
+            if is_broken:
+                raise ProgramError(f"{name}: got {found!r}, expected {expected}")
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The task's dataset, as its images enter the net."""
+        return adapted(self.task.data, self.net.network, self.net.image_size)
+
+    @property
+    def dataset(self) -> str:
+        """The dataset's name."""
+        return self.task.data.name
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The source domains."""
+        return self.task.sources
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The target domains."""
+        return self.task.targets
+
+    @property
+    def target(self) -> str:
+        """The targets' names in one, for messages and titles."""
+        return "+".join(self.targets)
+
+    @property
+    def k(self) -> int:
+        """The number of source domains that the normalisation knows; 0 without mDA."""
+        return self.method.source_domains(len(self.sources))
+
+    @property
+    def k_target(self) -> int:
+        """The number of target domains that it knows."""
+        return self.method.k_target
+
+    @property
+    def num_domains(self) -> int:
+        """D of the mDA layers: the source domains and the target domains."""
+        return self.k + self.k_target
+
+    @property
+    def reads_domain_labels(self) -> bool:
+        """Whether the training net reads domain labels of the source images."""
+        return self.method.reads_domain_labels(self.task.undivided)
+
+    @property
+    def style_lmdbs(self) -> tuple[str, ...]:
+        """LMDBs of the statistics of style, relative to the data folder; none where they are not read."""
+        sources = self.sources if self.method.reads_style else ()
+        return tuple(f"{self.data.style}/{PurePath(self.data.train_lmdb(source)).name}" for source in sources)
+
+    @property
+    def batch_inputs(self) -> tuple[str, ...]:
+        """All that a training batch is read from, in the order of its rows: the sources, then the targets."""
+        return (*self.task.source_inputs, *(self.targets if self.method.sees_target else ()))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All that makes it another experiment, by name, but for the dataset; what the method lacks is absent."""
+        method = {"method": self.method.name, **_fields(self.method)}
+        found = {**_fields(self.task), **method, **_fields(self.recipe), **_fields(self.net), "seed": self.seed}
+        del found["data"]
+        return found
+
     @property
     def title(self) -> str:
         """The method and what was chosen for it, for tables and pictures."""
-        said = [
-            (True, METHODS[self.method]),
-            (self.has_latent_sources, f"k={self.k}"),
-            (self.has_target_branch, f"{self.k_target} target domains"),
-            (self.undivided, f"undivided source {shares_text(self.shares)}".rstrip()),
-            (self.known_share, f"{100 * self.known_share:g} % of domain labels known"),
-            (self.style_share, f"{100 * self.style_share:g} % of clusters of style known"),
-            (self.predicts_domains, BRANCH_NORMS[self.branch_norm]),
-            (True, BRANCH_INPUTS[self.branch_input]),
-            (self.domain_gain != 1, f"gain {self.domain_gain:g}"),
-            (self.no_w_gradient, "no gradient through w"),
-            (self.permuted_w, "w permuted"),
-            (self.equal_classes, "equal classes"),
-            (self.conv1_bias, "bias in conv1"),
-            (self.lambda_b, f"balance λ_b={self.lambda_b:g}"),
+        task, method, said = self.task, self.method, self.settings.get
+        texts = [
+            (True, method.title),
+            (method.is_latent, f"k={self.k}"),
+            (method.has_target_branch, f"{self.k_target} target domains"),
+            (task.undivided, f"undivided source {shares_text(task.shares)}".rstrip()),
+            (said("known_share"), f"{100 * said('known_share', 0):g} % of domain labels known"),
+            (said("style_share"), f"{100 * said('style_share', 0):g} % of clusters of style known"),
+            (method.predicts_domains, BRANCH_NORMS[said("branch_norm", "layers")]),
+            (True, BRANCH_INPUTS[said("branch_input", "final")]),
+            (said("domain_gain", 1) != 1, f"gain {said('domain_gain', 1):g}"),
+            (said("no_w_gradient"), "no gradient through w"),
+            (said("permuted_w"), "w permuted"),
+            (self.recipe.equal_classes, "equal classes"),
+            (self.net.conv1_bias, "bias in conv1"),
+            (said("lambda_b"), f"balance λ_b={said('lambda_b', 0):g}"),
         ]
-        return ", ".join(text for holds, text in said if holds and text)
+        return ", ".join(text for holds, text in texts if holds and text)
 
     @property
     def name(self) -> str:
         """A folder name that says what differs from the dataset's default experiment."""
-        usual = _defaults(self.data, self.method, self.sources, self.targets)
-        own = DATASETS.get(self.data.name, self.data)
-        usual |= {"network": own.network, "image_size": datasets.adapted(own, self.network, None).shape[-1]}
-        always = ("method", "k", "seed") if self.has_latent_sources else ("method", "seed")
-        said = {name: setting.metadata["in_name"](getattr(self, name)) for name, setting in SETTINGS.items()}
-        domains = f"{said.pop('sources')}-{said.pop('targets')}"
-        parts = [text for name, text in said.items() if name in always or getattr(self, name) != usual[name]]
-        if (self.sources, self.targets) != (self.data.sources, self.data.targets):
-            parts.insert(-1, domains)
-        return "_".join(parts)
+        usual = _usual(self.task.data, type(self.method), self.sources, self.targets, self.net.network)
+        usual |= {"method": None, "network": self.task.data.network}
+        own = self.settings
+        chosen = [name for name in own if name not in ("sources", "targets", "seed") and own[name] != usual[name]]
+        always = ["method", "k"] if self.method.is_latent else ["method"]
+        order = [*_SHORT, *(name for name in SETTINGS if name not in _SHORT)]
+        parts = [_short(name, own[name]) for name in order if name in {*always, *chosen}]
+        if (self.sources, self.targets) != (self.task.data.sources, self.task.data.targets):
+            parts.append(f"{'+'.join(self.sources)}-{'+'.join(self.targets)}")
+        return "_".join([*parts, f"seed{self.seed}"])
 
     def to_json(self) -> dict[str, Any]:
         """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
-        named = DATASETS.get(self.data.name)
-        known = named and datasets.adapted(named, self.network, self.image_size) == self.data
-        described = self.data.name if known else self.data.to_json()
-        return {"dataset": described, **{name: getattr(self, name) for name in SETTINGS}}
+        task = _fields(self.task)
+        data = task.pop("data")
+        described = data.name if data == DATASETS.get(data.name) else data.to_json()
+        return {
+            "schema": SCHEMA,
+            "task": {"dataset": described, **task},
+            "method": {"name": self.method.name, **_fields(self.method)},
+            "recipe": _fields(self.recipe),
+            "net": _fields(self.net),
+            "seed": self.seed,
+        }
 
 
-SETTINGS = {setting.name: setting for setting in fields(Experiment) if setting.metadata}
-"""The fields of :class:`Experiment` that can be chosen, by name."""
+_SHORT = {
+    "method": "{}",
+    "k": "k{}",
+    "k_target": "kt{}",
+    "undivided": "undivided",
+    "shares": "shares{}",
+    "known_share": "known{}",
+    "style_share": "style{}",
+    "branch_norm": "branch-{}",
+    "branch_input": "branch-on-{}",
+    "domain_gain": "gain{:g}",
+    "no_w_gradient": "nowgradient",
+    "permuted_w": "permutedw",
+    "equal_classes": "equalclasses",
+    "conv1_bias": "conv1bias",
+    "lambda_b": "balance{:g}",
+    "iterations": "iterations{}",
+    "batch_size": "batch{}",
+    "batch_split": "split-{}",
+    "data_order": "order-{}",
+    "iter_size": "itersize{}",
+    "base_lr": "lr{}",
+    "network": "{}",
+    "image_size": "size{}",
+    "geometry": "geometry-{}",
+    "lambda_c": "lambdac{}",
+    "lambda_d": "lambdad{}",
+    "lambda_t": "lambdat{}",
+    "test_mirror": "testmirror",
+}
+"""What folders' names make of a setting, in this order; another is called by its name."""
 
-LATER = ("style_share",)
-"""Settings that older descriptions of runs do not have: their default leaves everything as it was."""
 
-_Settings = make_dataclass("_Settings", [(name, setting.type) for name, setting in SETTINGS.items()])
+def _short(name: str, value: Any) -> str:
+    if name == "shares":
+        value = "-".join(map(str, value))
+    elif name in ("known_share", "style_share"):
+        value = f"{100 * value:g}"
+    return _SHORT.get(name, f"{name.replace('_', '')}{{}}").format(value)
+
+
+def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
+    """Yield a setting, whether its value does not go with another part's, the value, and what is expected of it."""
+    task, method, recipe, net = experiment.task, experiment.method, experiment.recipe, experiment.net
+    network, number, usual = NETWORKS[net.network], len(task.sources), task.data.recipe
+    data = experiment.data  # whose network and image_size are checked by this
+
+    no_plain = isinstance(method, Plain) and method.normalisation == "none" and not network.plain
+    yield "method", no_plain, method.name, f"another: {network.title} is not trained without normalisation"
+    geometries = " or ".join(network.geometries)
+    yield "geometry", net.geometry not in network.geometries, net.geometry, f"{geometries}: {network.name}"
+    no_digits = net.conv1_bias and network.name != "mnist"
+    yield "conv1_bias", no_digits, net.conv1_bias, f"the digits net, found {network.name}"
+    if isinstance(method, Aligned):
+        no_early = method.branch_input == "early" and not data.early
+        yield "branch_input", no_early, method.branch_input, f"'final': {data.name} has no statistics of early blocks"
+    if isinstance(method, Mda):
+        known, undivided = method.known_share > 0, task.undivided
+        expected = f"the number of sources, {number}, with known domain labels"
+        yield "k", known and method.k != number, method.k, expected
+        expected = "0 for an undivided source, whose domains nobody knows"
+        yield "known_share", known and undivided, method.known_share, expected
+        expected = "False for an undivided source, whose domains nobody knows"
+        yield "permuted_w", method.permuted_w and undivided, method.permuted_w, expected
+    for name, is_used, why_not in (
+        ("lambda_c", method.sees_target, f"{method.name} trains on no target images"),
+        ("lambda_d", method.predicts_domains, f"{method.name} has no branch that predicts domains"),
+        ("lambda_t", method.knows_some, "no domain label is known (known_share, style_share)"),
+    ):
+        found, expected = getattr(recipe, name), getattr(usual, name)
+        yield name, found != expected and not is_used, found, f"{expected}: {why_not}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field that users choose by its name, of which ``part``; ``default`` is None where it depends on the dataset."""
+
+    part: type
+    type: Any
+    help: Help
+    default: Any
+
+
+def _settings_of(part: type) -> dict[str, Setting]:
+    found = {}
+    for field in fields(part):
+        kind = hints(part)[field.name]
+        default = (
+            None
+            if field.default is MISSING or (part is Recipe and getattr(kind, "__origin__", kind) is not bool)
+            else field.default
+        )
+        for said in getattr(kind, "__metadata__", ()):
+            if isinstance(said, Help):
+                found[field.name] = Setting(part, kind, said, default)
+    return found
+
+
+_OF_METHODS = {name: setting for kind in METHODS.values() for name, setting in _settings_of(kind).items()}
+
+SETTINGS: dict[str, Setting] = {
+    **_settings_of(Task),
+    "method": Setting(Method, Literal[*METHODS], Help("how domains are aligned"), "mda"),
+    **{name: _OF_METHODS[name] for name in ("k", *_OF_METHODS)},
+    **_settings_of(Recipe),
+    **_settings_of(Net),
+    **_settings_of(Experiment),
+}
+"""All settings by name: the options of programs and the keys of experiments/*.yaml."""
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
     """The methods that a dataset's network knows: some nets are not trained without normalisation."""
     return tuple(method for method in METHODS if method != "plain" or NETWORKS[data.network].plain)
-
-
-def _defaults(
-    data: Dataset, method: str, sources: tuple[str, ...] | None, targets: tuple[str, ...] | None
-) -> dict[str, Any]:
-    """The default of every setting; with targets alone, all other domains are sources."""
-    targets = data.targets if targets is None else targets
-    if sources is None:
-        others = tuple(domain for domain in data.domains if domain not in targets)
-        sources = data.sources if targets == data.targets else others
-    constants = {name: setting.metadata["default"] for name, setting in SETTINGS.items()}
-    return {
-        **{name: getattr(data.recipe, name) if value is RECIPE else value for name, value in constants.items()},
-        "sources": sources,
-        "targets": targets,
-        "method": method,
-        "shares": (),
-        "k": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(sources)),
-        "k_target": {"plain": 0, "source_only": 0, "dial": 1}.get(method, len(targets)),
-        "branch_norm": "layers",
-        "branch_input": "final",
-        "network": data.network,
-        "image_size": data.shape[-1],
-        "geometry": NETWORKS[data.network].geometries[0],
-    }
 
 
 def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Experiment:
@@ -368,105 +365,127 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
     """
     data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
     chosen = {name: value for name, value in settings.items() if value is not None}
-    data = datasets.adapted(data, chosen.get("network"), chosen.get("image_size"))
+    _check_keys(chosen, SETTINGS, "settings")
     if chosen.get("shares"):
         chosen["undivided"] = True
-    return _made(data, {**_defaults(data, method, chosen.get("sources"), chosen.get("targets")), **chosen})
-
-
-def from_json(values: Any) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote.
-
-    Raises ProgramError for missing or unknown keys, and for values of another type or out of range.
-    """
-    if not isinstance(values, dict):
-        raise ProgramError(f"experiment: found {values!r}, expected an object")
-    settings = with_later_settings(values)
-    dataset = settings.pop("dataset", None)
-    if not isinstance(dataset, str | dict):
-        raise ProgramError(f"experiment: dataset: found {dataset!r}, expected a name or a description")
-    data = datasets.named(dataset) if isinstance(dataset, str) else datasets.from_json(dataset)
-    return _made(data, settings)
-
-
-def with_later_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What :meth:`Experiment.to_json` wrote, with the default of a setting that there was none of when it did."""
-    return {name: SETTINGS[name].metadata["default"] for name in LATER} | values
-
-
-def _made(data: Dataset, settings: dict[str, Any]) -> Experiment:
-    found = checked(_Settings, settings, "")
-    experiment = Experiment(datasets.adapted(data, found.network, found.image_size), **vars(found))
-    _check(experiment)
+    experiment = _made(data, method, chosen)
+    _refuse_settings_of_others(experiment, chosen)
     return experiment
 
 
-def _check(experiment: Experiment) -> None:
-    """The rules between settings: raise ProgramError naming one that does not go with the others."""
-    _check_domains(experiment.data, experiment.sources, experiment.targets)
-    if experiment.shares:
-        check_shares(experiment.shares, len(experiment.sources))
-    for name, is_broken, expected in _rules(experiment):
-        if is_broken:
-            found = getattr(experiment, name)
-            shown = shares_text(found) if name == "shares" else repr(found)
-            raise ProgramError(f"{name}: got {shown}, expected {expected}")
+def from_json(values: Any) -> Experiment:
+    """The experiment that :meth:`Experiment.to_json` wrote, or that was written before settings were in parts.
 
-
-def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, str]]:
-    """Yield a setting, whether its value breaks a rule, and what is expected of it."""
-    data, method, k, k_target = experiment.data, experiment.method, experiment.k, experiment.k_target
-    share, undivided, number = experiment.known_share > 0, experiment.undivided, len(experiment.sources)
-    styled = experiment.style_share > 0
-    network, usual = NETWORKS[data.network], _defaults(data, method, experiment.sources, experiment.targets)
-    fixed_target = method in (*SOURCE_ONLY, "dial")
-    unusual = {name for name in SETTINGS if getattr(experiment, name) != usual[name]}
-    no_branch, no_target = f"{method} has no branch that predicts domains", f"{method} trains on no target images"
-
-    yield "method", method not in methods_of(data), f"another: {network.title} is not trained without normalisation"
-    yield "k", method not in LATENT and k != usual["k"], f"{usual['k']} for {method} with {number} sources"
-    yield "k", method == "mda" and k < 1, "at least 1 latent domain"
-    yield "k", method in CONTROLS and k < 2, f"at least 2 latent domains for {method}: with one it is dial"
-    yield "k_target", fixed_target and k_target != usual["k_target"], f"{usual['k_target']} for {method}"
-    yield "k_target", method not in SOURCE_ONLY and k_target < 1, "at least 1 target domain"
-    yield "shares", bool(experiment.shares) and not undivided, "none for divided sources"
-    yield "known_share", share and method != "mda", f"0 for {method}: only mda takes known domain labels"
-    yield "k", share and k != number, f"the number of sources, {number}, with known domain labels"
-    yield "known_share", share and undivided, "0 for an undivided source, whose domains nobody knows"
-    yield "style_share", styled and method != "mda", f"0 for {method}: only mda takes known domain labels"
-    yield "style_share", styled and share, "0 with known_share: one of them says which domains are known"
-    yield "style_share", styled and k < 2, "0 with a single latent domain"
-    yield (
-        "geometry",
-        experiment.geometry not in network.geometries,
-        f"{' or '.join(network.geometries)}: {network.name}",
+    Raises ProgramError for unknown keys, and for values of another type or out of range.
+    """
+    values = _object(values, "experiment")
+    if "schema" not in values:
+        flat = {"dataset": None, "method": None, **values}
+        return make_experiment(_dataset(flat.pop("dataset")), flat.pop("method"), **flat)
+    if values["schema"] != SCHEMA:
+        raise ProgramError(f"experiment: schema: found {values['schema']!r}, expected {SCHEMA}")
+    _check_keys(values, ("schema", "task", "method", "recipe", "net", "seed"), "experiment")
+    task, method, recipe, net = (
+        _object(values.get(key), f"experiment: {key}") for key in ("task", "method", "recipe", "net")
     )
-    no_early = experiment.branch_input == "early" and not data.early
-    yield "branch_input", no_early, f"'final': {data.name} has no statistics of early blocks"
-    yield "conv1_bias", experiment.conv1_bias and network.module != "mnist", f"the digits net, found {network.name}"
-    no_permutation = not experiment.has_branch or undivided
-    yield "permuted_w", experiment.permuted_w and no_permutation, "False but for mda with sources that are told apart"
-    for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient", "lambda_d"):
-        yield name, name in unusual and not experiment.predicts_domains, f"{usual[name]!r}: {no_branch}"
-    yield "lambda_c", "lambda_c" in unusual and not experiment.sees_target, f"{usual['lambda_c']}: {no_target}"
-    yield (
-        "lambda_t",
-        "lambda_t" in unusual and not (share or styled),
-        f"{usual['lambda_t']} without known_share or style_share",
+    data, name = _dataset(task.pop("dataset", None)), method.pop("name", None)
+    for part, chosen in ((Task, task), (_kind(name), method), (Recipe, recipe), (Net, net)):
+        _check_keys(chosen, [field.name for field in fields(part)], part.__name__)
+    return _made(data, name, {**task, **method, **recipe, **net, "seed": values.get("seed", 0)})
+
+
+def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any]]:
+    """What two experiments do not have in common: the setting, and its value in each (None: it has none)."""
+    found, wanted = (
+        {"dataset": experiment.to_json()["task"]["dataset"], **experiment.settings} for experiment in (there, here)
     )
-    no_gain = experiment.domain_gain != 1 and experiment.branch_norm != "logits"
-    yield "domain_gain", no_gain, "1: it is a factor of normalised logits (branch_norm logits)"
-    balances = method == "mda" and k >= 2
-    yield "lambda_b", experiment.lambda_b > 0 and not balances, "0: it balances the domains of mda with k of at least 2"
+    names = dict.fromkeys([*wanted, *found])
+    return [(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
 
 
-def _check_domains(data: Dataset, sources: tuple[str, ...], targets: tuple[str, ...]) -> None:
-    for role, chosen in (("sources", sources), ("targets", targets)):
-        if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(data.domains):
-            expected = f"some of {', '.join(data.domains)} ({data.name}), each once"
-            raise ProgramError(f"{role}: got {', '.join(map(repr, chosen)) or 'none'}, expected {expected}")
-    for domain in sources:
-        if domain in targets:
-            raise ProgramError(f"sources: got {domain!r}, which is a target, expected other domains")
-        if domain in data.unlabelled:
-            raise ProgramError(f"sources: the images of {domain!r} have no labels, expected labelled domains")
+def _made(data: Dataset, method: Any, chosen: Mapping[str, Any]) -> Experiment:
+    """The experiment with what was ``chosen``, by the names of fields; the rest is as usual."""
+    kind = _kind(method)
+    first = {name: checked(SETTINGS[name].type, chosen[name], name) for name in _DECIDE if name in chosen}
+    usual = _usual(data, kind, *map(first.get, _DECIDE))
+    task, how, recipe, net = (_part(part, chosen, usual) for part in (Task, kind, Recipe, Net))
+    return Experiment(task, how, recipe, net, **checked_fields(Experiment, {"seed": chosen.get("seed", 0)}))
+
+
+_DECIDE = ("sources", "targets", "network")
+"""Settings that defaults of others depend on."""
+
+_Part = TypeVar("_Part", Task, Method, Recipe, Net)
+
+
+def _part(kind: type[_Part], chosen: Mapping[str, Any], usual: Mapping[str, Any]) -> _Part:
+    names = [field.name for field in fields(kind)]
+    own = checked_fields(kind, {name: chosen[name] for name in names if name in chosen})
+    return kind(**{**{name: usual[name] for name in names}, **own})
+
+
+def _usual(
+    data: Dataset,
+    kind: type[Method],
+    sources: tuple[str, ...] | None,
+    targets: tuple[str, ...] | None,
+    network: str | None,
+) -> dict[str, Any]:
+    """The default of every field of every part; with targets alone, all other domains are sources."""
+    targets = data.targets if targets is None else targets
+    if sources is None:
+        others = tuple(domain for domain in data.domains if domain not in targets)
+        sources = data.sources if targets == data.targets else others
+    network = network or data.network
+    return {
+        **{field.name: field.default for part in (Task, kind, Net) for field in fields(part)},
+        **vars(data.recipe),
+        "data": data,
+        "sources": sources,
+        "targets": targets,
+        "k": len(sources),
+        "k_target": len(targets),
+        "network": network,
+        "image_size": adapted(data, network, None).shape[-1],
+        "geometry": NETWORKS[network].geometries[0],
+    }
+
+
+def _refuse_settings_of_others(experiment: Experiment, chosen: Mapping[str, Any]) -> None:
+    """Raise ProgramError for a setting that was chosen, other than by default, and the method does not have."""
+    method, has = experiment.method, {"k": experiment.k, "k_target": experiment.k_target}
+    for name in chosen.keys() & _OF_METHODS.keys() - vars(method).keys():
+        expected = has.get(name, _OF_METHODS[name].default)
+        if chosen[name] != expected:
+            takers = ", ".join(kind.name for kind in METHODS.values() if name in _settings_of(kind))
+            raise ProgramError(
+                f"{name}: got {chosen[name]!r}, expected {expected!r} for {method.name}: a setting of {takers}"
+            )
+
+
+def _kind(method: Any) -> type[Method]:
+    if method not in METHODS:
+        raise ProgramError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
+    return METHODS[method]
+
+
+def _dataset(described: Any) -> Dataset:
+    if not isinstance(described, str | dict):
+        raise ProgramError(f"experiment: dataset: found {described!r}, expected a name or a description")
+    return datasets.named(described) if isinstance(described, str) else datasets.from_json(described)
+
+
+def _object(found: Any, where: str) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        raise ProgramError(f"{where}: found {found!r}, expected an object")
+    return dict(found)
+
+
+def _check_keys(found: Iterable[str], known: Iterable[str], where: str) -> None:
+    if unknown := [key for key in found if key not in known]:
+        raise ProgramError(f"{where}: found the key {unknown[0]!r}, expected some of {', '.join(known)}")
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    """What makes an experiment another one."""
+    return {field.name: getattr(part, field.name) for field in fields(part) if field.compare}

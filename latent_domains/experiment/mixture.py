@@ -9,11 +9,11 @@ from latent_domains.experiment.experiment import Experiment
 
 def is_joined(experiment: Experiment, part: str) -> bool:
     """Whether ``python -m tools.join_lmdbs`` makes the LMDB of one of the experiment's parts."""
-    return experiment.undivided and part in experiment.source_inputs
+    return experiment.task.undivided and part in experiment.task.source_inputs
 
 
 def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
     """The command line of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
-    shares = ["--shares", shares_text(experiment.mixture.values())] if experiment.shares else []
-    domains = map(experiment.data.train_lmdb, experiment.mixture)
+    shares = ["--shares", shares_text(experiment.task.mixture.values())] if experiment.task.shares else []
+    domains = map(experiment.data.train_lmdb, experiment.task.mixture)
     return [*shares, *(from_root(data / name) for name in (*domains, experiment.data.train_lmdb(part)))]

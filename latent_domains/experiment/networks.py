@@ -19,7 +19,7 @@ ANY_FEATURES = "features"
 class Network:
     """An architecture.
 
-    ``module`` of :mod:`latent_domains.nets` defines it; ``layers`` is the depth, if there are several. ``images`` is
+    :mod:`latent_domains.nets.family` has its parts; ``layers`` is the depth, if there are several. ``images`` is
     the name of a dataset with images of the right size; ``any_size`` says whether others will do. ``pixels`` says how
     images become its input (None: as that dataset's). Own images are trained by the recipe of the dataset ``recipe``
     (None: not at all). The first of the ``geometries`` is the default; only "caffe" has the layer ``caffe_only``.
@@ -29,7 +29,6 @@ class Network:
 
     name: str
     title: str
-    module: str
     images: str
     megabytes: int
     pixels: Preprocessing | None = None
@@ -51,7 +50,6 @@ def _resnet(layers: int, **fields: Any) -> Network:
     return Network(
         f"resnet{layers}",
         f"ResNet{layers}",
-        module="resnet",
         layers=layers,
         images="pacs",
         any_size=True,
@@ -64,13 +62,10 @@ def _resnet(layers: int, **fields: Any) -> Network:
 NETWORKS = {
     network.name: network
     for network in (
-        Network(
-            "mnist", "the MNIST net", module="mnist", images="digits", recipe="digits", megabytes=2000, folder="mnist"
-        ),
+        Network("mnist", "the MNIST net", images="digits", recipe="digits", megabytes=2000, folder="mnist"),
         Network(
             "alexnet",
             "AlexNet",
-            module="alexnet",
             images="office31",
             recipe="pacs",
             megabytes=6000,
@@ -79,7 +74,6 @@ NETWORKS = {
         Network(
             "alexnet_fc7",
             "AlexNet's fc7 features",
-            module="alexnet_fc7",
             images="office31_fc7",
             megabytes=1500,
             folder="alexnet",
@@ -87,7 +81,6 @@ NETWORKS = {
         Network(
             ANY_FEATURES,
             "features of a backbone",
-            module="any_features",
             images="pacs_lite0",
             recipe="pacs_lite0",
             megabytes=1500,
@@ -110,7 +103,6 @@ NETWORKS = {
         Network(
             "lite0",
             "EfficientNet-Lite0",
-            module="lite0",
             images="pacs",
             # Over 128 as it was trained: with that in conv1, which has BN behind it, its steps would be 128² as large.
             pixels=Preprocessing((3, 256, 256), 224, (127.0, 127.0, 127.0), 1 / 128),

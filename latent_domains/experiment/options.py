@@ -2,11 +2,12 @@
 
 import argparse
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from latent_domains.common.arguments import percentages
 from latent_domains.experiment.datasets import DATASETS, find_dataset
-from latent_domains.experiment.experiment import RECIPE, SETTINGS, Experiment, make_experiment
+from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
+from latent_domains.experiment.recipe import Recipe
 
 _OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_size", "test_mirror")
 """Settings that follow from the folders where the images are one's own, and from what is trained on them."""
@@ -27,7 +28,7 @@ def add_experiment_options(
         help="one of these, or the description of another one (dataset.json, by python -m tools.adapt, "
         f"tools.extract_features or tools.import_features); default: {dataset or 'none'}",
     )
-    _add(parser, names, RECIPE, {})
+    _add(parser, names, "the dataset's", {})
 
 
 def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaults: str) -> None:
@@ -42,26 +43,28 @@ def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaul
 def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:
     """Add the options of these settings; one that is not given is None if its default depends on the dataset."""
     for name in names:
-        setting = SETTINGS[name].metadata
-        default, text, flags = setting["default"], setting["help"], [f"--{name.replace('_', '-')}"]
-        if name in defaults or default == RECIPE:
+        setting, flags = SETTINGS[name], [f"--{name.replace('_', '-')}"]
+        default, text = setting.default, setting.help.text
+        if name in defaults or (setting.part is Recipe and default is None):
             default, text = None, f"{text.partition(' (default: ')[0]} (default: {defaults.get(name, recipe)})"
-        elif default is not None and default is not False:
+        elif default not in (None, False, ()):
             text += " (default: %(default)s)"
         if name == "targets":
             flags.append("--target")
-        parser.add_argument(*flags, default=default, help=text, **_reading(SETTINGS[name].type), **setting["option"])
+        metavar = {"metavar": setting.help.metavar} if setting.help.metavar else {}
+        parser.add_argument(*flags, default=default, help=text, **_reading(setting.type), **metavar)
 
 
 def _reading(kind: Any) -> dict[str, Any]:
     """How argparse reads a value of a setting's type."""
+    kind = kind.__origin__ if get_origin(kind) is Annotated else kind
     if kind is bool:
         return {"action": "store_true"}
     if get_origin(kind) is Literal:
         return {"choices": get_args(kind)}
     if get_origin(kind) is tuple:
         return {"type": (lambda text: tuple(text.split("+"))) if get_args(kind)[0] is str else percentages}
-    return {"type": get_args(kind)[0]}  # the number that is annotated with its bounds
+    return {"type": kind}
 
 
 def method_options(options: argparse.Namespace) -> dict[str, Any]:

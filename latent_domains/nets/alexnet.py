@@ -10,6 +10,7 @@ from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.prototxt import net_text
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import (
     GAUSSIAN,
     NARROW,
@@ -20,16 +21,9 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
-from latent_domains.nets.branch import DomainClassifier
-
-BRANCH_SEES_ALL = False
-"""The branch gets the rows it decides about."""
 
 FEATURES = "fc7"
 """The blob of the features that shallow methods take, N×4096, before fc7's ReLU."""
-
-DOMAIN_CLASSIFIER = DomainClassifier()
-"""The branch's only layer with parameters."""
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -96,3 +90,6 @@ def _dropout(n: NetSpec, name: str, x: Top, normalise: Normalisation) -> Top:
 def _lrn(n: NetSpec, name: str, x: Top) -> Top:
     n[name] = L.LRN(x, local_size=5, alpha=1e-4, beta=0.75)
     return n[name]
+
+
+ALEXNET = Architecture(stem, branch, trunk)

@@ -7,10 +7,9 @@ classifier. They are taken before fc7's ReLU, as in the authors' net.
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.alexnet import BRANCH_SEES_ALL, DOMAIN_CLASSIFIER, classifier
+from latent_domains.nets.alexnet import classifier
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import Normalisation, relu
-
-__all__ = ["BRANCH_SEES_ALL", "DOMAIN_CLASSIFIER", "branch", "stem", "trunk"]
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -26,3 +25,6 @@ def branch(n: NetSpec, fc7: Top, experiment: Experiment, prefix: str) -> Top:
 def trunk(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Experiment) -> Top:
     """fc7's normalisation and ReLU, the classifier, its normalisation. Returns class scores N×classes."""
     return classifier(n, fc7, normalise, experiment)
+
+
+ALEXNET_FC7 = Architecture(stem, branch, trunk)

@@ -9,14 +9,8 @@ from caffe import layers as L
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import GAUSSIAN, Normalisation, batch_norm, inner_product, relu
-from latent_domains.nets.branch import DomainClassifier
-
-BRANCH_SEES_ALL = False
-"""The branch gets the rows it decides about."""
-
-DOMAIN_CLASSIFIER = DomainClassifier()
-"""The branch's only layer with parameters."""
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -29,10 +23,10 @@ def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
 
     These come in units of their own, so BN without affine brings them to one, whatever ``branch_norm`` is.
     """
-    x = _part(n, data, experiment, prefix, experiment.branch_input)
-    if experiment.branch_input == "final":
+    x = _part(n, data, experiment, prefix, experiment.method.branch_input)
+    if experiment.method.branch_input == "final":
         return relu(n, f"{prefix}_relu", x, in_place=False)
-    return batch_norm(n, f"{prefix}_standardised", x, experiment.data.recipe.moving_average_fraction)
+    return batch_norm(n, f"{prefix}_standardised", x, experiment.recipe.moving_average_fraction)
 
 
 def trunk(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
@@ -55,3 +49,6 @@ def _part(n: NetSpec, data: Top, experiment: Experiment, prefix: str, part: str)
     (unread,) = names.values()
     n[f"silence_{unread}"] = L.Silence(n[unread], ntop=0)
     return chosen
+
+
+ANY_FEATURES = Architecture(stem, branch, trunk)

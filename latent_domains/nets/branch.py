@@ -25,21 +25,21 @@ class DomainClassifier:
 
     def logits(self, n: NetSpec, features: Top, experiment: Experiment, k: int, prefix: str) -> Top:
         """Domain logits (N×k) of a group's features (N×C×…), as w and h_D take them."""
-        moving_average_fraction = experiment.data.recipe.moving_average_fraction
-        centred = experiment.branch_norm == "centred"
+        moving_average_fraction = experiment.recipe.moving_average_fraction
+        centred = experiment.method.branch_norm == "centred"
         if centred:
             features = batch_norm(n, f"{prefix}_centred", features, moving_average_fraction)
         x = inner_product(
             n, f"{prefix}_{self.name}", features, k, bias=not centred, filler=self.filler, lr_mult=self.lr_mult
         )
-        if experiment.branch_norm == "logits":
+        if experiment.method.branch_norm == "logits":
             x = batch_norm(n, f"{prefix}_logits_bn", x, moving_average_fraction)
-        if experiment.domain_gain != 1:
-            n[f"{prefix}_logits_gain"] = x = L.Power(x, scale=experiment.domain_gain)
+        if experiment.method.domain_gain != 1:
+            n[f"{prefix}_logits_gain"] = x = L.Power(x, scale=experiment.method.domain_gain)
         return x
 
 
 def normalisation(experiment: Experiment, *branch_norms: str) -> Normalisation:
     """BN and Scale after a branch's layers where ``branch_norm`` is one of these."""
-    layer = "bn" if experiment.branch_norm in branch_norms else "none"
-    return Normalisation(layer, 0, experiment.data.recipe.moving_average_fraction)
+    layer = "bn" if experiment.method.branch_norm in branch_norms else "none"
+    return Normalisation(layer, 0, experiment.recipe.moving_average_fraction)

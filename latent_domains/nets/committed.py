@@ -3,7 +3,8 @@
 from hashlib import sha256
 
 from latent_domains.experiment.datasets import DATASETS, of_network
-from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment, methods_of
+from latent_domains.experiment.experiment import Experiment, make_experiment, methods_of
+from latent_domains.experiment.methods import CONTROLS
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.nets.alexnet import feature_net
 from latent_domains.nets.training_files import make_nets_and_solver
@@ -30,7 +31,7 @@ def committed_files() -> dict[str, str]:
     for name in COMMITTED:
         for experiment in default_experiments(name):
             found = default_files(name, experiment)
-            if experiment.method == "mda":
+            if experiment.method.name == "mda":
                 files |= found
             else:
                 hashes += "".join(f"{sha256(text.encode()).hexdigest()}  {path}\n" for path, text in found.items())
@@ -44,7 +45,7 @@ def default_files(name: str, experiment: Experiment) -> dict[str, str]:
     ``caffe train`` ends at once if they are not there. mDA's nets are called by the dataset's name alone, as in
     ``pacs_train.prototxt``.
     """
-    weights = NETWORKS[experiment.data.network].weights
+    weights = NETWORKS[experiment.net.network].weights
     stem = nets_of(experiment)
     nets, solver = make_nets_and_solver(
         experiment,
@@ -54,15 +55,15 @@ def default_files(name: str, experiment: Experiment) -> dict[str, str]:
         weights=weights and f"data/weights/{weights[0].caffemodel(experiment.num_domains)}",
     )
     files = {f"{stem}_{phase}.prototxt": text for phase, text in nets.items()}
-    if experiment.method == "mda":
+    if experiment.method.name == "mda":
         files[f"solvers/{name}.prototxt"] = solver
     return {path: _HEADER + text for path, text in files.items()}
 
 
 def nets_of(experiment: Experiment) -> str:
     """The common beginning of the paths of a default experiment's nets."""
-    stem = f"prototxt/{NETWORKS[experiment.data.network].folder}/{experiment.dataset}"
-    return stem if experiment.method == "mda" else f"{stem}_{experiment.method}"
+    stem = f"prototxt/{NETWORKS[experiment.net.network].folder}/{experiment.dataset}"
+    return stem if experiment.method.name == "mda" else f"{stem}_{experiment.method.name}"
 
 
 def default_experiments(name: str) -> list[Experiment]:

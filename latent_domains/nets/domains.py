@@ -13,6 +13,7 @@ from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.methods import Dial, Mda
 from latent_domains.nets.blocks import python_layer
 
 
@@ -77,7 +78,7 @@ def data_order(experiment: Experiment, part: str) -> dict[str, int]:
 
     Each part has an order of its own: MNIST-M is made of MNIST's images, one by one. None depends on the method.
     """
-    if experiment.data_order == "stored":
+    if experiment.recipe.data_order == "stored":
         return {}
     return {"shuffle_seed": crc32(f"{experiment.seed} {part}".encode())}
 
@@ -101,7 +102,7 @@ def training_batch(
     data = experiment.data
     tops, labels = [], []
     for part in experiment.batch_inputs:
-        label = f"label_{part}" if part in experiment.source_inputs else None
+        label = f"label_{part}" if part in experiment.task.source_inputs else None
         lmdb = f"{data_folder}/{experiment.data.train_lmdb(part)}"
         order = data_order(experiment, part) | _records(record_files, part)
         tops.append(images(n, f"data_{part}", experiment, lmdb, sizes[part], label, mirror=data.mirror, **order))
@@ -111,7 +112,7 @@ def training_batch(
     for source, lmdb in domain_label_lmdbs.items():
         name = f"domain_label_{source}"
         order = data_order(experiment, source) | _records(record_files, source)
-        if experiment.method == "ghost_w":  # out of step with the images: each meets another label in each epoch
+        if not experiment.method.in_step:  # each image meets another label in each epoch
             order = {"shuffle_seed": crc32(f"{experiment.seed} {source} ghost".encode())}
         n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)
         domain_labels.append(n[name])
@@ -120,7 +121,7 @@ def training_batch(
         joined = concat(n, "domain_labels_nchw", domain_labels)
         n.domain_labels = L.Reshape(joined, shape={"dim": [-1]})
         all_domain_labels = n.domain_labels
-    source_rows = sum(sizes[part] for part in experiment.source_inputs)
+    source_rows = sum(sizes[part] for part in experiment.task.source_inputs)
     return Batch(
         concat(n, "data", tops),
         concat(n, "label", labels),
@@ -161,6 +162,10 @@ def assignment(n: NetSpec, name: str, bottoms: tuple[Top, ...], first: int, num_
     return n[name]
 
 
+def _is_permuted(experiment: Experiment) -> bool:
+    return isinstance(experiment.method, Mda) and experiment.method.permuted_w
+
+
 def permuted(n: NetSpec, experiment: Experiment, sizes: Mapping[str, int], batch: Batch, w_source: Top) -> Top:
     """w of the sources with rows in each other's places, among those of one class and one source; gradients follow."""
     rows = [sizes[source] for source in experiment.sources]
@@ -187,7 +192,7 @@ def assignment_rows(
     Domain labels take the place of what is predicted; a control's images all have one.
     """
     num_domains = experiment.num_domains
-    if experiment.method == "dial":
+    if isinstance(experiment.method, Dial):
         groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
     elif source_logits is None and batch.domain_labels is None:
         groups = [
@@ -199,7 +204,7 @@ def assignment_rows(
             source_logits = constant_logits(n, "w_source", batch.source_rows, experiment.k)
         bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
         w_source = assignment(n, "w_source", bottoms, 0, num_domains)
-        groups = [permuted(n, experiment, sizes, batch, w_source) if experiment.permuted_w else w_source]
+        groups = [permuted(n, experiment, sizes, batch, w_source) if _is_permuted(experiment) else w_source]
     if target_logits is not None:
         groups.append(target_assignment(n, experiment, target_logits))
     else:

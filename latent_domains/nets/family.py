@@ -1,28 +1,39 @@
 """Train, test, deploy and domain nets of an experiment: one family for all methods and architectures."""
 
 from collections.abc import Mapping
-from importlib import import_module
-from types import ModuleType
 
 from caffe import NetSpec
 from caffe import layers as L
 from caffe.net_spec import Top
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.prototxt import net_text
 from latent_domains.nets import domains, losses
+from latent_domains.nets.alexnet import ALEXNET
+from latent_domains.nets.alexnet_fc7 import ALEXNET_FC7
+from latent_domains.nets.any_features import ANY_FEATURES
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import Normalisation
+from latent_domains.nets.lite0 import LITE0
+from latent_domains.nets.mnist import MNIST
+from latent_domains.nets.resnet import RESNET
+
+ARCHITECTURES = {
+    "mnist": MNIST,
+    "alexnet": ALEXNET,
+    "alexnet_fc7": ALEXNET_FC7,
+    "features": ANY_FEATURES,
+    "resnet18": RESNET,
+    "resnet34": RESNET,
+    "resnet50": RESNET,
+    "lite0": LITE0,
+}
+"""By the name of the network, as :data:`latent_domains.experiment.networks.NETWORKS` has it."""
 
 
-def architecture(experiment: Experiment) -> ModuleType:
-    """The module that defines the experiment's network.
-
-    It has stem(n, data, experiment), branch(n, stem, experiment, prefix) and trunk(n, stem, normalise, experiment);
-    DOMAIN_CLASSIFIER, what a branch ends in; and BRANCH_SEES_ALL, whether source and target rows go through the branch
-    together. The domain classifier never sees but the rows it decides about.
-    """
-    return import_module(f"latent_domains.nets.{NETWORKS[experiment.data.network].module}")
+def architecture(experiment: Experiment) -> Architecture:
+    """The parts of the experiment's net."""
+    return ARCHITECTURES[experiment.net.network]
 
 
 def make_nets(
@@ -36,27 +47,31 @@ def make_nets(
 ) -> dict[str, str]:
     """The nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
 
-    By name: ``train``; a test net for each target (``experiment.tests``); ``deploy``; and ``domains`` where a branch
-    predicts domains. ``sizes`` are the rows of a training batch by part
+    By name: ``train``; a test net for each target (``experiment.task.tests``); ``deploy``; and ``domains`` where a
+    branch predicts domains. ``sizes`` are the rows of a training batch by part
     (:func:`latent_domains.experiment.batches.batch_sizes`), ``test_batch_sizes`` those of a test batch by target.
     ``domain_label_lmdbs`` names, for each part of the sources in order, the LMDB of its domain labels (in the order of
     its images); it is needed exactly when the experiment reads such labels. So does ``record_files`` name the files of
     the numbers of the records that are read, if not all are read once (``equal_classes``).
     """
-    known, records, parts = dict(domain_label_lmdbs or {}), dict(record_files or {}), list(experiment.source_inputs)
+    known, records, parts = (
+        dict(domain_label_lmdbs or {}),
+        dict(record_files or {}),
+        list(experiment.task.source_inputs),
+    )
     for name, found, is_read in (
         ("domain_label_lmdbs", known, experiment.reads_domain_labels),
-        ("record_files", records, experiment.equal_classes),
+        ("record_files", records, experiment.recipe.equal_classes),
     ):
         if list(found) != (needed := parts if is_read else []):
             raise ValueError(f"{name}: got {list(found)}, expected {needed}")
     nets = {"train": train_net(experiment, sizes, data_folder, known, records)}
-    for name, target in experiment.tests.items():
+    for name, target in experiment.task.tests.items():
         nets[name] = test_net(experiment, target, data_folder, test_batch_sizes[target])
     nets["deploy"] = deploy_net(experiment)
-    if experiment.predicts_domains:
+    if experiment.method.predicts_domains:
         nets["domains"] = domain_net(experiment)
-    title = f"{experiment.dataset}_{experiment.method}"
+    title = f"{experiment.dataset}_{experiment.method.name}"
     return {name: net_text(f"{title}_{name}", net.to_proto()) for name, net in nets.items()}
 
 
@@ -74,10 +89,10 @@ def train_net(
     stem = network.stem(n, batch.data, experiment)
     source_logits, target_logits = _domain_logits(n, experiment, batch, stem)
     w = None
-    if experiment.sees_target:
+    if experiment.method.sees_target:
         w = domains.assignment_rows(n, experiment, sizes, batch, source_logits, target_logits)
     scores = network.trunk(n, stem, _normalisation(experiment, w), experiment)
-    if not experiment.sees_target:
+    if not experiment.method.sees_target:
         losses.classification(n, scores, batch.labels)
         return n
     n.scores_source, n.scores_target = batch.split(scores)
@@ -94,8 +109,8 @@ def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: 
     """Accuracy on a target's test images, with the target's running statistics."""
     n = NetSpec()
     lmdb = f"{data_folder}/{experiment.data.test_lmdb(target)}"
-    data = domains.images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.test_mirror)
-    n[experiment.accuracy_name(target)] = L.Accuracy(_target_scores(n, experiment, data), n.label)
+    data = domains.images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.recipe.test_mirror)
+    n[experiment.task.accuracy_name(target)] = L.Accuracy(_target_scores(n, experiment, data), n.label)
     return n
 
 
@@ -113,9 +128,9 @@ def domain_net(experiment: Experiment) -> NetSpec:
     """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
     n = _with_input(experiment)
     stem = architecture(experiment).stem(n, n.data, experiment)
-    if experiment.has_branch:
+    if experiment.method.has_branch:
         n.domain_prob = L.Softmax(_logits(n, experiment, stem, experiment.k, _SOURCE))
-    if experiment.has_target_branch:
+    if experiment.method.has_target_branch:
         n.target_domain_prob = L.Softmax(_logits(n, experiment, stem, experiment.k_target, _TARGET))
     return n
 
@@ -138,20 +153,20 @@ def _domain_logits(
     The branches share nothing but the stem.
     """
     network = architecture(experiment)
-    if not experiment.predicts_domains:
+    if not experiment.method.predicts_domains:
         return None, None
-    if not network.BRANCH_SEES_ALL:
+    if not network.branch_sees_all:
         n.stem_source, n.stem_target = batch.split(stem)
     source = target = None
-    if experiment.has_branch:
+    if experiment.method.has_branch:
         rows = _own_rows(n, experiment, batch, stem, _SOURCE)
-        source = network.DOMAIN_CLASSIFIER.logits(n, rows, experiment, experiment.k, _SOURCE)
-    elif not network.BRANCH_SEES_ALL:
+        source = network.domain_classifier.logits(n, rows, experiment, experiment.k, _SOURCE)
+    elif not network.branch_sees_all:
         _silence(n, "stem_source")
-    if experiment.has_target_branch:
+    if experiment.method.has_target_branch:
         rows = _own_rows(n, experiment, batch, stem, _TARGET)
-        target = network.DOMAIN_CLASSIFIER.logits(n, rows, experiment, experiment.k_target, _TARGET)
-    elif not network.BRANCH_SEES_ALL:
+        target = network.domain_classifier.logits(n, rows, experiment, experiment.k_target, _TARGET)
+    elif not network.branch_sees_all:
         _silence(n, "stem_target")
     return source, target
 
@@ -159,7 +174,7 @@ def _domain_logits(
 def _own_rows(n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top, prefix: str) -> Top:
     """The features of a branch for the rows it decides about: the sources' or the targets'."""
     network = architecture(experiment)
-    if not network.BRANCH_SEES_ALL:
+    if not network.branch_sees_all:
         return network.branch(n, n.stem_source if prefix == _SOURCE else n.stem_target, experiment, prefix)
     own, unused = f"{prefix}_features", f"{prefix}_features_unused"
     parts = (own, unused) if prefix == _SOURCE else (unused, own)
@@ -171,7 +186,7 @@ def _own_rows(n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: To
 def _logits(n: NetSpec, experiment: Experiment, stem: Top, k: int, prefix: str) -> Top:
     """Domain logits (N×k) of images that are all of the branch's group."""
     network = architecture(experiment)
-    return network.DOMAIN_CLASSIFIER.logits(n, network.branch(n, stem, experiment, prefix), experiment, k, prefix)
+    return network.domain_classifier.logits(n, network.branch(n, stem, experiment, prefix), experiment, k, prefix)
 
 
 def _silence(n: NetSpec, name: str) -> None:
@@ -182,13 +197,13 @@ def _target_scores(n: NetSpec, experiment: Experiment, data: Top) -> Top:
     network = architecture(experiment)
     stem = network.stem(n, data, experiment)
     w = None
-    if experiment.has_target_branch:
+    if experiment.method.has_target_branch:
         logits = _logits(n, experiment, stem, experiment.k_target, _TARGET)
         w = domains.target_assignment(n, experiment, logits)
     return network.trunk(n, stem, _normalisation(experiment, w), experiment)
 
 
 def _normalisation(experiment: Experiment, w: Top | None) -> Normalisation:
-    layer = {"plain": "none", "source_only": "bn"}.get(experiment.method, "mda")
-    fraction = experiment.data.recipe.moving_average_fraction
-    return Normalisation(layer, experiment.num_domains, fraction, w, w_gradient=not experiment.no_w_gradient)
+    method, fraction = experiment.method, experiment.recipe.moving_average_fraction
+    trains_branch = not (method.predicts_domains and method.no_w_gradient)
+    return Normalisation(method.normalisation, experiment.num_domains, fraction, w, w_gradient=trains_branch)

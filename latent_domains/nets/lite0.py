@@ -17,13 +17,9 @@ from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.nets import resnet
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import GAUSSIAN, MSRA, Normalisation, convolution, global_average, inner_product
-
-BRANCH_SEES_ALL, DOMAIN_CLASSIFIER = resnet.BRANCH_SEES_ALL, resnet.DOMAIN_CLASSIFIER
-
-branch = resnet.branch
-"""The branch of ResNets: one residual block of ResNet18, 64 filters, stride 2."""
+from latent_domains.nets.resnet import branch
 
 EPS = 1e-3
 """Added to variances, as in its training."""
@@ -85,13 +81,17 @@ def blocks() -> Iterator[Block]:
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """conv1 with the plain BN that it keeps. data: N×3×H×W; returns N×32×H/2×W/2."""
-    return _stem(n, data, experiment.data.recipe.moving_average_fraction)
+    return _stem(n, data, experiment.recipe.moving_average_fraction)
 
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
     """The blocks and the classifier. Returns class scores N×classes."""
     x = _pooled(n, conv1, normalise)
     return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
+
+
+LITE0 = Architecture(stem, branch, trunk, branch_sees_all=True)
+"""Its branch is that of ResNets."""
 
 
 def converted_net(normalise: Normalisation, classes: int | None) -> NetSpec:

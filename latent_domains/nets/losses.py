@@ -16,7 +16,7 @@ def classification(n: NetSpec, scores: Top, labels: Top) -> None:
 
 def target_entropy(n: NetSpec, experiment: Experiment, scores: Top) -> None:
     """Third term: λ_C h_C, the entropy of the class predictions on the target."""
-    n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=experiment.lambda_c)
+    n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=experiment.recipe.lambda_c)
 
 
 def domain_prediction(
@@ -24,21 +24,21 @@ def domain_prediction(
 ) -> None:
     """Second and fourth term: λ_t log-loss where the source domain is known, λ_D h_D where it is not."""
     bottoms = (logits,) if domain_labels is None else (logits, domain_labels)
-    n.entropy_domain = python_layer("EntropyLossLayer", *bottoms, loss_weight=experiment.lambda_d)
+    n.entropy_domain = python_layer("EntropyLossLayer", *bottoms, loss_weight=experiment.recipe.lambda_d)
     if domain_labels is not None:
         n.loss_domain = L.SoftmaxWithLoss(
             logits,
             domain_labels,
-            loss_weight=experiment.lambda_t,
+            loss_weight=experiment.recipe.lambda_t,
             loss_param={"ignore_label": -1, "normalization": P.Loss.VALID},
         )
-    if experiment.lambda_b:
+    if experiment.method.lambda_b:
         balance(n, experiment, logits, source_rows)
 
 
 def target_domain_prediction(n: NetSpec, experiment: Experiment, logits: Top) -> None:
     """λ_D h_D of latent target domains (section 4.2, multi-target)."""
-    n.entropy_target_domain = python_layer("EntropyLossLayer", logits, loss_weight=experiment.lambda_d)
+    n.entropy_target_domain = python_layer("EntropyLossLayer", logits, loss_weight=experiment.recipe.lambda_d)
 
 
 def balance(n: NetSpec, experiment: Experiment, logits: Top, rows: int) -> None:
@@ -52,4 +52,4 @@ def balance(n: NetSpec, experiment: Experiment, logits: Top, rows: int) -> None:
     n.domain_mean = L.Pooling(n.domain_probabilities_image, pool=P.Pooling.AVE, kernel_h=rows, kernel_w=1, stride=1)
     n.domain_mean_row = L.Reshape(n.domain_mean, shape={"dim": [1, experiment.k]})
     n.domain_mean_logits = L.Log(n.domain_mean_row, shift=1e-6)
-    n.domain_balance = python_layer("EntropyLossLayer", n.domain_mean_logits, loss_weight=-experiment.lambda_b)
+    n.domain_balance = python_layer("EntropyLossLayer", n.domain_mean_logits, loss_weight=-experiment.method.lambda_b)

@@ -8,18 +8,16 @@ as the other way round at a quarter of the work.
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import XAVIER, Normalisation, convolution, inner_product, max_pool, relu
 from latent_domains.nets.branch import DomainClassifier, normalisation
-
-BRANCH_SEES_ALL = False
-"""The branch gets the rows it decides about, and its BN layers have their statistics."""
-
-DOMAIN_CLASSIFIER = DomainClassifier("fc4", XAVIER, 1)
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """The layers that both branches share: conv1. data: N×3×28×28; returns N×32×24×24."""
-    return convolution(n, "conv1", data, 32, 5, bias=experiment.conv1_bias or experiment.method == "plain")
+    return convolution(
+        n, "conv1", data, 32, 5, bias=experiment.net.conv1_bias or experiment.method.normalisation == "none"
+    )
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
@@ -43,3 +41,6 @@ def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experime
     x = relu(n, "relu3", normalise(n, "fc3", inner_product(n, "fc3", x, 100, bias=bias)))
     x = relu(n, "relu4", normalise(n, "fc4", inner_product(n, "fc4", x, 100, bias=bias)))
     return normalise(n, "fc5", inner_product(n, "fc5", x, experiment.data.classes, bias=bias))
+
+
+MNIST = Architecture(stem, branch, trunk, DomainClassifier("fc4", XAVIER, 1))

@@ -22,6 +22,7 @@ from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
+from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import (
     GAUSSIAN,
     MSRA,
@@ -32,12 +33,7 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
-from latent_domains.nets.branch import DomainClassifier, normalisation
-
-BRANCH_SEES_ALL = True
-"""The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
-
-DOMAIN_CLASSIFIER = DomainClassifier()
+from latent_domains.nets.branch import normalisation
 
 SHAPE = (3, 224, 224)
 """Channels, height, width of the input that the net was designed for."""
@@ -87,7 +83,7 @@ _BLOCK = "{layer}{name}"
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
     """conv1 with the plain BN that it keeps. data: N×3×224×224; returns N×64×112×112."""
-    return _stem(n, data, Normalisation("bn", 0, experiment.data.recipe.moving_average_fraction))
+    return _stem(n, data, Normalisation("bn", 0, experiment.recipe.moving_average_fraction))
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
@@ -102,9 +98,13 @@ def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
 
 def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
     """The residual stages and the classifier. Returns class scores N×classes."""
-    depth = DEPTHS[NETWORKS[experiment.data.network].layers]
-    x = _stages(n, conv1, normalise, depth, torch=experiment.geometry == "torch")
+    depth = DEPTHS[NETWORKS[experiment.net.network].layers]
+    x = _stages(n, conv1, normalise, depth, torch=experiment.net.geometry == "torch")
     return inner_product(n, "classifier", x, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
+
+
+RESNET = Architecture(stem, branch, trunk, branch_sees_all=True)
+"""The branch has BN layers of its own: their statistics are the whole batch's, as in the authors' net."""
 
 
 def converted_net(depth: Depth, normalise: Normalisation, classes: int | None) -> NetSpec:

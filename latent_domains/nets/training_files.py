@@ -30,8 +30,8 @@ def make_nets_and_solver(
     and a test pass covers the second, but for less than a batch. ``solver_mode`` is GPU or CPU (None: the recipe's).
     ``weights`` is the caffemodel that training begins from (None: the fillers draw).
     """
-    data, recipe = experiment.data, experiment.data.recipe
-    tested = experiment.tests.values()
+    data, recipe = experiment.data, experiment.recipe
+    tested = experiment.task.tests.values()
     test_counts = test_counts or {target: data.test_count(target) for target in tested}
     tests = {target: data.test_batches(test_counts[target]) for target in tested}
     nets = make_nets(
@@ -44,18 +44,18 @@ def make_nets_and_solver(
     )
     solver = caffe_pb2.SolverParameter(
         train_net=net_file("train"),
-        test_net=map(net_file, experiment.tests),
+        test_net=map(net_file, experiment.task.tests),
         test_iter=[batches for _, batches in tests.values()],
         test_interval=recipe.test_interval if tests else None,
         test_initialization=False,
         type="SGD",
-        base_lr=experiment.base_lr,
+        base_lr=experiment.recipe.base_lr,
         lr_policy=recipe.lr_policy,
         **_schedule(experiment),
         momentum=recipe.momentum,
         weight_decay=recipe.weight_decay,
-        max_iter=experiment.iterations,
-        iter_size=experiment.iter_size if experiment.iter_size != 1 else None,
+        max_iter=experiment.recipe.iterations,
+        iter_size=experiment.recipe.iter_size if experiment.recipe.iter_size != 1 else None,
         display=10,
         snapshot=recipe.snapshot_interval,
         snapshot_prefix=snapshot_prefix,
@@ -72,6 +72,6 @@ def _schedule(experiment: Experiment) -> dict[str, float]:
     With p = iteration/iterations, "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75; "step"
     multiplies the learning rate by 0.1 once.
     """
-    if experiment.data.recipe.lr_policy == "inv":
-        return {"gamma": 10 / experiment.iterations, "power": 0.75}
-    return {"gamma": 0.1, "stepsize": max(1, round(experiment.data.recipe.lr_step * experiment.iterations))}
+    if experiment.recipe.lr_policy == "inv":
+        return {"gamma": 10 / experiment.recipe.iterations, "power": 0.75}
+    return {"gamma": 0.1, "stepsize": max(1, round(experiment.recipe.lr_step * experiment.recipe.iterations))}

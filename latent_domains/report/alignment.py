@@ -118,7 +118,7 @@ def alignment_section(pictured: Sequence[LoadedRun]) -> Section:
         except ProgramError as error:
             blocks.append(missing("No features", error))
             continue
-        sees_target = run.experiment.sees_target
+        sees_target = run.experiment.method.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
         charts = _embedding_charts(features, labels, early, last)
         never = "" if sees_target else "This net has never seen the target. "

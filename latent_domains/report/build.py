@@ -62,7 +62,7 @@ def build(
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
     lead = _summary_sentences(tasks, runs)
     if chosen and len(chosen) < len(runs):
-        usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.has_branch]
+        usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.method.has_branch]
         best = pictured is None and any(usage.has_true_domains for usage in usages)
         which = " (of mDA the run whose latent domains match the true ones best)" if best else ""
         lead.append(f"Shown in pictures: {', '.join(run.name for run in chosen)}{which}.")
@@ -81,7 +81,7 @@ def runs_to_picture(tasks: Sequence[ComparedTask]) -> list[LoadedRun]:
     """
 
     def quality(run: LoadedRun) -> float:
-        if not run.experiment.has_branch:
+        if not run.experiment.method.has_branch:
             return -2
         usage = run.record.domain_usage
         return usage.nmi if usage.has_true_domains else -float(usage.collapsed)
@@ -91,9 +91,9 @@ def runs_to_picture(tasks: Sequence[ComparedTask]) -> list[LoadedRun]:
         return runs
     for task in tasks:
         finished = [run for run in task.runs if run.record]
-        plain = [run for run in finished if not run.experiment.sees_target]
-        plain.sort(key=lambda run: run.experiment.method != "source_only")
-        adapted = [run for run in finished if run.experiment.sees_target]
+        plain = [run for run in finished if not run.experiment.method.sees_target]
+        plain.sort(key=lambda run: run.experiment.method.name != "source_only")
+        adapted = [run for run in finished if run.experiment.method.sees_target]
         adapted.sort(key=quality, reverse=True)
         if finished:
             return [*plain[:1], *adapted[:1]]

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import BASELINES
-from latent_domains.experiment.experiment import METHODS, Experiment
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.methods import METHODS
 from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
@@ -115,7 +116,7 @@ def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> ComparedTask:
     for experiment, name in zip(experiments, names, strict=True):
         unique = name if names.count(name) == 1 else f"{name} ({experiment.name.removesuffix('_seed0')})"
         group = tuple(groups[experiment])
-        lines.append(Line(unique, experiment.method, group, _scores_of(group)))
+        lines.append(Line(unique, experiment.method.name, group, _scores_of(group)))
     targets = runs[0].experiment.targets
     shared = "+".join(*sources) if len(sources) == 1 else "several sources"
     return ComparedTask(f"{shared} → {'+'.join(targets)}", targets, _numbered([*lines, *shallow]))
@@ -132,8 +133,9 @@ def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRu
 
 def _in_tables_order(experiment: Experiment) -> tuple:
     """As in the paper's tables: methods, then k, then what is known of the domains."""
-    methods = list(METHODS)
-    return methods.index(experiment.method), experiment.k, experiment.known_share, experiment.lambda_b, experiment.name
+    said = experiment.settings.get
+    method = list(METHODS).index(experiment.method.name)
+    return method, experiment.k, said("known_share", 0), said("lambda_b", 0), experiment.name
 
 
 def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[ComparedTask]:
@@ -169,7 +171,8 @@ def _lines_of_row(
     lines = []
     for candidate in cell.candidates:
         name = row.name if len(cell.candidates) == 1 else f"{row.name}: {'+'.join(candidate.sources)}"
-        method = candidate.runs[0].method
+        first = candidate.runs[0]
+        method = first.method.name if isinstance(first, Experiment) else first.method
         runs = tuple(given[run] for run in candidate.runs if isinstance(run, Experiment) and run in given)
         scores = tuple(
             100 * meant.accuracy

@@ -111,7 +111,7 @@ def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
 def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]) -> Section:
     """Show how branches divide the source images: a table of all runs, pictures of some."""
     blocks: list[Block] = []
-    with_branch = [run for task in tasks for run in task.runs if run.experiment.has_branch and run.record]
+    with_branch = [run for task in tasks for run in task.runs if run.experiment.method.has_branch and run.record]
     if not with_branch:
         blocks.append(Text("None of the finished runs has a branch that predicts latent source domains."))
     else:
@@ -124,7 +124,7 @@ def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRu
         if len(with_branch) > 1:
             blocks.append(_shares_table(with_branch))
     for run in pictured:
-        if run.experiment.has_branch and run.record:
+        if run.experiment.method.has_branch and run.record:
             blocks += _discovery(run)
     return Section("domains", "The latent domains", blocks)
 

@@ -55,7 +55,7 @@ def _short(commit: str | None) -> str:
 
 def _row(run: LoadedRun) -> list[str]:
     record = run.record
-    cells = [run.name, str(run.experiment.seed), str(run.experiment.iterations)]
+    cells = [run.name, str(run.experiment.seed), str(run.experiment.recipe.iterations)]
     if record is None:
         return [*cells, NOTHING, NOTHING, NOTHING, str(state_of(run.folder))]
     return [

@@ -47,9 +47,9 @@ class LoadedRun:
                 "(python -m tools.write_run, python -m tools.train)"
             )
         snapshot = self.folder.latest_snapshot()
-        if self.record and (snapshot is None or snapshot.iteration < self.experiment.iterations):
+        if self.record and (snapshot is None or snapshot.iteration < self.experiment.recipe.iterations):
             raise ProgramError(
-                f"{self.folder.snapshots} holds no snapshot of iteration {self.experiment.iterations} any more"
+                f"{self.folder.snapshots} holds no snapshot of iteration {self.experiment.recipe.iterations} any more"
             )
         return self.folder, self.folder.final_snapshot()
 

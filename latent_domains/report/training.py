@@ -31,7 +31,7 @@ Curve = Mapping[int, float]
 def target_curves(task: ComparedTask) -> list[Chart]:
     """Draw the accuracy on each target that the logs contain."""
     experiment = task.runs[0].experiment if task.runs else None  # the others have the same targets
-    names = {target: experiment.accuracy_name(target) for target in task.targets} if experiment else {}
+    names = {target: experiment.task.accuracy_name(target) for target in task.targets} if experiment else {}
     charts = [_chart(task.lines, ("test", name), f"Accuracy on {target} (%)") for target, name in names.items()]
     return [chart for chart in charts if chart]
 

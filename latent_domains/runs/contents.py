@@ -19,7 +19,9 @@ def lmdb_contents(folder: RunFolder) -> dict[str, str]:
 def _lmdbs(folder: RunFolder) -> dict[str, Path]:
     """Also those of the sources' test images, on which latent domains are judged; they may be missing."""
     experiment, data = folder.experiment, folder.data_folder
-    held_out = [data / experiment.data.test_lmdb(one) for one in experiment.sources] if experiment.has_branch else []
+    held_out = (
+        [data / experiment.data.test_lmdb(one) for one in experiment.sources] if experiment.method.has_branch else []
+    )
     images = [*folder.train_lmdbs.values(), *folder.test_lmdbs.values(), *held_out]
     places = {data: images, folder.path: folder.domain_labels.values()}
     return {str(path.relative_to(place)): path for place, paths in places.items() for path in paths}

@@ -3,6 +3,8 @@
 The labels are read again for its record.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ from latent_domains.data.join import read_domains, read_known_domains
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.data.style_domains import Division
-from latent_domains.experiment.experiment import CONTROLS, Experiment
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.methods import Control, Labels
 from latent_domains.runs.equal_classes import write_records
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.style import style_domains
@@ -26,53 +29,78 @@ def write_labels(folder: RunFolder) -> None:
 
     Only what the training net reads.
     """
-    experiment = folder.experiment
-    lmdbs = [folder.train_lmdbs[part] for part in experiment.source_inputs]
-    found = style_domains(experiment, lmdbs, folder.data_folder) if experiment.reads_style else None
-    labels = _labels(folder, lmdbs, found) if folder.domain_labels else []
+    images, method = RunImages(folder), folder.experiment.method
+    labels = method.domain_labels(images) if folder.domain_labels else []
     for (part, lmdb), of_part in zip(folder.domain_labels.items(), labels, strict=True):
         write_domain_labels(lmdb, of_part.tolist(), folder.train_lmdbs[part])
-    if found is not None:
-        write_records(folder, _divided(found.domains, lmdbs))
-    else:
-        write_records(folder, labels if labels and experiment.method in ("kmeans_w", "multi_source") else None)
+    write_records(folder, method.found_domains(images, labels) if folder.records else None)
 
 
-def _labels(folder: RunFolder, lmdbs: list[Path], found: Division | None) -> list[NDArray[np.int64]]:
-    """A latent domain, or -1 for unknown, for each image of each part of the sources; ``found`` are those by style."""
-    experiment = folder.experiment
-    if found is not None:
-        return _divided(found.domains if experiment.method == "style_w" else _surest(found, experiment), lmdbs)
-    if experiment.method == "kmeans_w":
-        data = experiment.data
-        return kmeans_domains(lmdbs, data.stored_shape, experiment.k, experiment.seed, data.early)
-    made_by = None if experiment.undivided else experiment.data.made_by
-    counts = [count_filled(lmdb, made_by) for lmdb in lmdbs]
-    if experiment.method in ("random_w", "ghost_w"):
-        return random_domains(counts, experiment.k, experiment.seed)
-    if experiment.method == "multi_source":
-        names = read_known_domains(lmdbs[0], "multi_source needs it")
+@dataclass(frozen=True)
+class RunImages:
+    """The source images of a run, as :class:`latent_domains.experiment.methods.SourceImages` has them."""
+
+    folder: RunFolder
+
+    @property
+    def _lmdbs(self) -> list[Path]:
+        return [self.folder.train_lmdbs[part] for part in self.folder.experiment.task.source_inputs]
+
+    @property
+    def _counts(self) -> list[int]:
+        experiment = self.folder.experiment
+        made_by = None if experiment.task.undivided else experiment.data.made_by
+        return [count_filled(lmdb, made_by) for lmdb in self._lmdbs]
+
+    @property
+    def _seed(self) -> int:
+        return self.folder.experiment.seed
+
+    @cached_property
+    def _style(self) -> Division:
+        """The clusters of style, which are asked for twice where classes are drawn equally."""
+        return style_domains(self.folder.experiment, self._lmdbs, self.folder.data_folder)
+
+    def at_random(self) -> Labels:
+        """One of the k domains at random, equal numbers of each."""
+        return random_domains(self._counts, self.folder.experiment.k, self._seed)
+
+    def by_pixels(self) -> Labels:
+        """One of k clusters of each channel's mean and standard deviation."""
+        experiment, data = self.folder.experiment, self.folder.experiment.data
+        return kmeans_domains(self._lmdbs, data.stored_shape, experiment.k, self._seed, data.early)
+
+    def by_style(self) -> Labels:
+        """One of k clusters of the pictures' style."""
+        return self._divided(self._style.domains)
+
+    def surest_by_style(self, share: float) -> Labels:
+        """The same where it is surest, for a share of each cluster."""
+        found = self._style
+        labels = np.full(len(found.domains), UNKNOWN)
+        order = np.argsort(-found.margin, kind="stable")
+        for domain in range(found.k):
+            members = order[found.domains[order] == domain]
+            labels[members[: known_of(len(members), share)]] = domain
+        return self._divided(labels)
+
+    def known(self, share: float) -> Labels:
+        """The true domain of a share of the images, drawn at random; for each source an LMDB."""
+        masks = choose_known(self._counts, share, self._seed)
+        return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
+
+    def all_known(self) -> Labels:
+        """The true domain of all images; the sources are one LMDB."""
+        (lmdb,), experiment = self._lmdbs, self.folder.experiment
+        names = read_known_domains(lmdb, "multi_source needs it")
         if (true := _as_sources(names, experiment)) is None:
             there, sources = ", ".join(sorted(set(names))), ", ".join(experiment.sources)
-            raise ProgramError(f"{lmdbs[0] / DOMAINS}: domains {there}, expected those of the sources {sources}")
+            raise ProgramError(f"{lmdb / DOMAINS}: domains {there}, expected those of the sources {sources}")
         return [true]
-    masks = choose_known(counts, experiment.known_share, experiment.seed)
-    return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
 
-
-def _surest(found: Division, experiment: Experiment) -> NDArray[np.int64]:
-    """The cluster of the surest share of each cluster's images; the others are UNKNOWN."""
-    labels = np.full(len(found.domains), UNKNOWN)
-    order = np.argsort(-found.margin, kind="stable")
-    for domain in range(found.k):
-        members = order[found.domains[order] == domain]
-        labels[members[: known_of(len(members), experiment.style_share)]] = domain
-    return labels
-
-
-def _divided(labels: NDArray[np.int64], lmdbs: list[Path]) -> list[NDArray[np.int64]]:
-    """The labels of all images, by LMDB."""
-    return np.split(labels, np.cumsum([count_filled(lmdb) for lmdb in lmdbs])[:-1])
+    def _divided(self, labels: NDArray[np.int64]) -> Labels:
+        """The labels of all images, by LMDB."""
+        return np.split(labels, np.cumsum(self._counts)[:-1])
 
 
 def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
@@ -81,11 +109,11 @@ def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
     An undivided mixture of unknown domains has one entry.
     """
     experiment = folder.experiment
-    if experiment.method not in CONTROLS:
+    if not isinstance(experiment.method, Control):
         return {}
     eye = np.eye(experiment.k, dtype=np.float32)
     rows = {part: eye[read_labels(lmdb)] for part, lmdb in folder.domain_labels.items()}
-    if experiment.undivided and (true := _true_domains(folder)) is not None:
+    if experiment.task.undivided and (true := _true_domains(folder)) is not None:
         (mixture,) = rows.values()
         return {source: mixture[true == number] for number, source in enumerate(experiment.sources)}
     return rows
@@ -93,7 +121,7 @@ def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
 
 def _true_domains(folder: RunFolder) -> NDArray[np.int64] | None:
     """The source of each record of the undivided mixture, by its number; None if it is not known."""
-    (mixture,) = folder.experiment.source_inputs
+    (mixture,) = folder.experiment.task.source_inputs
     names = read_domains(folder.train_lmdbs[mixture])
     return None if names is None else _as_sources(names, folder.experiment)
 

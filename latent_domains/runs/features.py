@@ -51,8 +51,8 @@ def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> Alig
     check_nets(folder)
     check_data(folder)  # Caffe would abort
     experiment = folder.experiment
-    name, run_batches = ("train", _run_training_net) if experiment.sees_target else ("deploy", _run_deploy_net)
-    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.source_inputs}
+    name, run_batches = ("train", _run_training_net) if experiment.method.sees_target else ("deploy", _run_deploy_net)
+    lmdbs = {part: folder.train_lmdbs[part] for part in experiment.task.source_inputs}
     lmdbs |= {target: folder.data_folder / experiment.data.train_lmdb(target) for target in experiment.targets}
     blobs = _blobs(folder, name)
     found = [

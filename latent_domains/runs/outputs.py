@@ -28,7 +28,7 @@ def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
 
     None if no branch predicts source domains.
     """
-    if not folder.experiment.has_branch:
+    if not folder.experiment.method.has_branch:
         return None
     lmdbs, held_out = evaluation_lmdbs(folder)
     return domain_usage(*domain_probabilities(folder, snapshot.model, lmdbs), held_out=held_out)
@@ -40,7 +40,7 @@ def target_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
     Without the NMI with classes if nobody knows the labels of a target.
     """
     experiment = folder.experiment
-    if not experiment.has_target_branch:
+    if not experiment.method.has_target_branch:
         return None
     lmdbs = {target: folder.train_lmdbs[target] for target in experiment.targets}
     found, labels = domain_probabilities(folder, snapshot.model, lmdbs, blob="target_domain_prob")
@@ -53,7 +53,7 @@ def usage_history(folder: RunFolder) -> list[DomainUsage]:
     Nothing is known of the beginning of a run that began from weights that were given, or whose branch comes after a
     BatchNorm, which has no statistics yet. Empty if no branch predicts source domains.
     """
-    if not folder.experiment.has_branch:
+    if not folder.experiment.method.has_branch:
         return []
     training, net = folder.read_training(), folder.read_net("domains")
     known = not (training and training.weights) and all(layer.type != "BatchNorm" for layer in net.layer)
@@ -71,8 +71,8 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
     """LMDBs of the source images by their true domain; of the undivided mixture if it is not known."""
     experiment = folder.experiment
     lmdbs = {source: folder.data_folder / experiment.data.train_lmdb(source) for source in experiment.sources}
-    if experiment.undivided and not all(map(is_lmdb, lmdbs.values())):
-        return {part: folder.train_lmdbs[part] for part in experiment.source_inputs}
+    if experiment.task.undivided and not all(map(is_lmdb, lmdbs.values())):
+        return {part: folder.train_lmdbs[part] for part in experiment.task.source_inputs}
     return lmdbs
 
 
@@ -131,10 +131,10 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDAr
     data, images = folder.experiment.data, count(folder.test_lmdbs[target])
     batch_size, _ = folder.test_batches()[target]
     rows = batch_size if batch_size >= SMALLEST_TEST_BATCH else min(images, data.test_batch_limit)
-    (name,) = (name for name, tested in folder.experiment.tests.items() if tested == target)
+    (name,) = (name for name, tested in folder.experiment.task.tests.items() if tested == target)
     caffe.set_random_seed(folder.experiment.seed)  # of images that are mirrored at random
     net = folder.load_net(name, caffe.TEST, snapshot.model, rows)
-    scores_blob, label_blob = net.bottom_names[folder.experiment.accuracy_name(target)]
+    scores_blob, label_blob = net.bottom_names[folder.experiment.task.accuracy_name(target)]
     classes = data.classes
     counts = np.zeros((classes, classes), np.int64)
     for first in tqdm(range(0, images, rows), desc=f"test on {target}", unit="batch", leave=False):

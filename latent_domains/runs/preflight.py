@@ -76,17 +76,17 @@ def _check_imports() -> None:
 
 def check_nets(run: RunFolder) -> None:
     """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
-    names = ["train", *run.experiment.tests, *(["domains"] if run.experiment.predicts_domains else [])]
+    names = ["train", *run.experiment.task.tests, *(["domains"] if run.experiment.method.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names), run.initial):
         if not file.is_file():
             raise ProgramError(f"{file} is missing: {AGAIN}")
     solver, experiment = run.read_solver(), run.experiment
-    described = {"max_iter": experiment.iterations, "random_seed": experiment.seed}
+    described = {"max_iter": experiment.recipe.iterations, "random_seed": experiment.seed}
     for name, expected in described.items():
         if (found := getattr(solver, name)) != expected:
             raise ProgramError(f"{run.solver}: {name} is {found}, expected {expected} by experiment.json: {AGAIN}")
-    expected_domains = {experiment.num_domains} if experiment.sees_target else set()
-    for name in ("train", *experiment.tests):
+    expected_domains = {experiment.num_domains} if experiment.method.sees_target else set()
+    for name in ("train", *experiment.task.tests):
         layers = [layer.python_param for layer in run.read_net(name).layer if kind(layer) == "MDALayer"]
         try:
             domains = {json.loads(layer.param_str)["num_domains"] for layer in layers}
@@ -131,7 +131,7 @@ def check_data(run: RunFolder) -> None:
     # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
     parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
     tests = run.test_lmdbs.values()
-    labelled = [path for path, part in parts.items() if part in experiment.source_inputs or path in tests]
+    labelled = [path for path, part in parts.items() if part in experiment.task.source_inputs or path in tests]
     for path, part in parts.items():
         made_by = data.made_by
         if is_joined(experiment, part):

@@ -211,7 +211,7 @@ class Record(_Object):
                 raise ProgramError(f"{where}: targets: {target}: confusion: expected {classes}×{classes} numbers")
         if self.classes is not None and len(self.classes) != classes:
             raise ProgramError(f"{where}: classes: found {self.classes!r}, expected {classes} names")
-        if experiment.has_latent_sources and self.domain_usage is None:
+        if experiment.method.is_latent and self.domain_usage is None:
             raise ProgramError(f"{where}: domain_usage: found None, expected an object, as there are latent domains")
 
 

@@ -67,17 +67,17 @@ class RunFolder:
         """LMDB of the test images of each target that is tested."""
         return {
             target: self.data_folder / self.experiment.data.test_lmdb(target)
-            for target in self.experiment.tests.values()
+            for target in self.experiment.task.tests.values()
         }
 
     @property
     def test_nets(self) -> dict[str, Path]:
         """The test net of each target that is tested."""
-        return {target: self.net(name) for name, target in self.experiment.tests.items()}
+        return {target: self.net(name) for name, target in self.experiment.task.tests.items()}
 
     def test_batches(self) -> dict[str, tuple[int, int]]:
         """Batch size and number of batches of each target's test pass, as the run's own nets and solver say."""
-        solver, tests = self.read_solver(), self.experiment.tests
+        solver, tests = self.read_solver(), self.experiment.task.tests
         if len(solver.test_iter) != len(tests) or min(solver.test_iter, default=1) < 1:
             raise ProgramError(
                 f"{self.solver}: test_iter is {list(solver.test_iter)}, expected {len(tests)} of at least 1"
@@ -105,7 +105,7 @@ class RunFolder:
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse, or has a layer of others."""
-        return read_net(self.net(name), ["Data"] if name in ("train", *self.experiment.tests) else [])
+        return read_net(self.net(name), ["Data"] if name in ("train", *self.experiment.task.tests) else [])
 
     def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
@@ -141,8 +141,8 @@ class RunFolder:
             record.check(self.experiment, str(self.record))
             if from_json(record.experiment) != self.experiment:
                 raise ProgramError(f"{self.record}: experiment: found another one than in experiment.json beside it")
-            if (record.accuracy is None) == bool(self.experiment.tests):
-                expected = "a number" if self.experiment.tests else "null, as no target has labels"
+            if (record.accuracy is None) == bool(self.experiment.task.tests):
+                expected = "a number" if self.experiment.task.tests else "null, as no target has labels"
                 raise ProgramError(f"{self.record}: accuracy: found {record.accuracy!r}, expected {expected}")
             return record
         except ProgramError as error:
@@ -171,7 +171,7 @@ class RunFolder:
         return self.path / "solver.prototxt"
 
     def net(self, name: str) -> Path:
-        """The file of the train, deploy or domains net, or of a test net (``experiment.tests``)."""
+        """The file of the train, deploy or domains net, or of a test net (``experiment.task.tests``)."""
         return self.path / f"{name}.prototxt"
 
     @property
@@ -209,13 +209,13 @@ class RunFolder:
     @property
     def domain_labels(self) -> dict[str, Path]:
         """LMDB of the domain labels of each part of the sources; empty if the training net reads none."""
-        parts = self.experiment.source_inputs if self.experiment.reads_domain_labels else ()
+        parts = self.experiment.task.source_inputs if self.experiment.reads_domain_labels else ()
         return {part: self.path / "domain_labels" / part for part in parts}
 
     @property
     def records(self) -> dict[str, Path]:
         """The numbers of the records that are read of each part of the sources; empty if all are read once."""
-        parts = self.experiment.source_inputs if self.experiment.equal_classes else ()
+        parts = self.experiment.task.source_inputs if self.experiment.recipe.equal_classes else ()
         return {part: self.path / "records" / part / "numbers.txt" for part in parts}
 
     def latest_snapshot(self) -> Snapshot | None:
@@ -225,10 +225,10 @@ class RunFolder:
     def final_snapshot(self) -> Snapshot:
         """The snapshot of the experiment's last iteration. Raises ProgramError if there is none yet."""
         snapshot = self.latest_snapshot()
-        if snapshot is None or snapshot.iteration < self.experiment.iterations:
+        if snapshot is None or snapshot.iteration < self.experiment.recipe.iterations:
             reached = snapshot.iteration if snapshot else 0
             raise ProgramError(
-                f"{self.path}: trained to iteration {reached} of {self.experiment.iterations}: "
+                f"{self.path}: trained to iteration {reached} of {self.experiment.recipe.iterations}: "
                 f"train it first (python -m tools.train --resume {shlex.quote(str(self.path))})"
             )
         return snapshot

@@ -63,7 +63,7 @@ def state_of(folder: RunFolder) -> RunState:
     A run is interrupted if its process was killed or its machine failed: its lock is free.
     """
     locked = folder.is_locked()  # first: a run that ends meanwhile has written its record or its failure before
-    iterations = folder.experiment.iterations
+    iterations = folder.experiment.recipe.iterations
 
     def state(state: State, iteration: int, note: str = "") -> RunState:
         return RunState(state, iteration, iterations, note)
@@ -151,7 +151,7 @@ def recording_session(
         ended = _STOPPED
         raise
     finally:
-        reached = folder.experiment.iterations if ended == _FINISHED else last_iteration(folder)
+        reached = folder.experiment.recipe.iterations if ended == _FINISHED else last_iteration(folder)
         _end_session(folder, ended, reached, now(), time.monotonic() - began)
 
 

@@ -25,7 +25,7 @@ def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Divi
 
     Raises ProgramError if the statistics are not there or are those of other pictures.
     """
-    records = [record for part in parts for record in _records(part, undivided=experiment.undivided)]
+    records = [record for part in parts for record in _records(part, undivided=experiment.task.undivided)]
     statistics = _statistics([data / lmdb for lmdb in experiment.style_lmdbs], experiment.data)
     for lmdb, name in records:
         if (lmdb, name) not in statistics:

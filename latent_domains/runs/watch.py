@@ -49,7 +49,7 @@ def view(path: Path) -> View:
         last = {key: curve[max(curve)] for key, curve in curves(log.splitlines()).items() if curve}
         if ("train", "loss") in last:
             words.append(f"loss {last['train', 'loss']:.4g}")
-        tests = {target: ("test", folder.experiment.accuracy_name(target)) for target in folder.test_nets}
+        tests = {target: ("test", folder.experiment.task.accuracy_name(target)) for target in folder.test_nets}
         accuracies = {target: last[key] for target, key in tests.items() if key in last}
     words += [f"{target} {100 * accuracy:.1f} %" for target, accuracy in accuracies.items()]
     if found.note:

@@ -8,7 +8,7 @@ from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count_filled
 from latent_domains.experiment.batches import published_counts
-from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.experiment import Experiment, differences
 from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.runs.devices import choose_mode
 from latent_domains.runs.domain_labels import write_labels
@@ -63,7 +63,7 @@ def _write(run_folder: RunFolder, solver_mode: str | None, force: bool) -> None:
         test_counts=test_counts,
         domain_label_lmdbs={part: from_root(lmdb) for part, lmdb in run_folder.domain_labels.items()},
         record_files={part: from_root(file) for part, file in run_folder.records.items()},
-        solver_mode=choose_mode(solver_mode, experiment.data.recipe.solver_mode),
+        solver_mode=choose_mode(solver_mode, experiment.recipe.solver_mode),
         weights=from_root(run_folder.initial),
     )
     with build_folder_aside(run_folder.path, force=force) as aside:
@@ -101,9 +101,10 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
 
 def check_holds(folder: RunFolder, experiment: Experiment, data: Path) -> None:
     """Raise ProgramError if a run folder holds another experiment, or reads the LMDBs of another data folder."""
-    there = {**folder.experiment.to_json(), "data": from_root(folder.data_folder)}
-    here = {**experiment.to_json(), "data": from_root(data)}
-    if difference := [f"{key} is {there[key]!r} there, {here[key]!r} here" for key in there if there[key] != here[key]]:
+    found = differences(folder.experiment, experiment)
+    if (theirs := from_root(folder.data_folder)) != (ours := from_root(data)):
+        found.append(("data", theirs, ours))
+    if difference := [f"{name} is {there!r} there, {here!r} here" for name, there, here in found]:
         raise ProgramError(
             f"{folder.path} holds another experiment: {'; '.join(difference)} "
             "(move it away, or name another folder with --runs or --data)"

@@ -7,7 +7,7 @@ whose mean accuracy on the target is best, which is how the paper defines these 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -62,21 +62,10 @@ class Column:
         return {"sources": self.sources, "targets": self.targets, **shares}
 
 
-_CHOICES = {
-    name: setting.type
-    for name, setting in SETTINGS.items()
-    if name not in ("method", "sources", "targets", "network", "image_size", "seed")
-}
-"""What a row may say of its runs beside the method; the rest is the table's or the column's."""
+SINGLE_SOURCE = "best_single_source"
 
-_Runs = make_dataclass(
-    "_Runs",
-    [
-        ("method", SETTINGS["method"].type),
-        *((name, kind, None) for name, kind in _CHOICES.items()),
-        ("best_single_source", bool, False),
-    ],
-)
+_OF_ROWS = tuple(name for name in SETTINGS if name not in ("sources", "targets", "network", "image_size", "seed"))
+"""What a row may say of its runs; the rest is the table's or the column's."""
 
 
 @dataclass(frozen=True)
@@ -104,12 +93,12 @@ class Paper:
 class Row:
     """A method, as a file describes it, and its ``cells``, one for each column, which :func:`load` makes.
 
-    ``cited`` is the work whose numbers the paper repeats.
+    ``runs`` are settings of experiments, and SINGLE_SOURCE. ``cited`` is the work whose numbers the paper repeats.
     """
 
     name: _Text
     paper: Paper
-    runs: _Runs | None = None
+    runs: dict[str, Any] | None = None
     baseline: BaselineVariant | None = None
     cited: _Text | None = None
     note: _Text | None = None
@@ -259,6 +248,8 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         raise ProgramError(f"{path}: reference: found {table.reference!r}, expected a row: {'; '.join(compared)}")
     for number, row in enumerate(table.rows):
         where = f"{path}: rows[{number}] ({row.name})"
+        if row.runs is not None:
+            _check_runs(row.runs, f"{where}: runs")
         cells = []
         for column, value in zip(table.columns, _paper_values(row, where, len(table.columns)), strict=True):
             try:
@@ -299,6 +290,18 @@ def _paper_values(row: Row, where: str, columns: int) -> tuple[float | None, ...
     return values
 
 
+def _check_runs(runs: dict[str, Any], where: str) -> None:
+    """Raise ProgramError for a key that is none of a row's; :func:`make_experiment` checks the values."""
+    known = (*_OF_ROWS, SINGLE_SOURCE)
+    for name, value in {"method": None, **runs}.items():
+        if name not in known:
+            raise ProgramError(f"{where}: found the key {name!r}, expected some of {', '.join(known)}")
+        if value is None:
+            raise ProgramError(f"{where}: {name}: found None, expected a value")
+    checked(SETTINGS["method"].type, runs["method"], f"{where}: method")
+    checked(bool, runs.get(SINGLE_SOURCE, False), f"{where}: {SINGLE_SOURCE}")
+
+
 def _candidates(row: Row, table: Table, column: Column, iterations: int | None) -> tuple[Candidate, ...]:
     """Make the runs of a cell, with the checks of ``tools.write_run``."""
     if row.cited is not None:
@@ -306,13 +309,13 @@ def _candidates(row: Row, table: Table, column: Column, iterations: int | None) 
     if row.baseline is not None:
         return (_baseline(row.baseline, table, column),)
     settings = {
-        **{name: getattr(row.runs, name) for name in ("method", *_CHOICES)},
+        **{name: value for name, value in row.runs.items() if name != SINGLE_SOURCE},
         **({"iterations": iterations} if iterations else {}),
         "network": table.network,
         "image_size": table.image_size,
     }
     tasks = [column]
-    if row.runs.best_single_source:
+    if row.runs.get(SINGLE_SOURCE):
         tasks = [replace(column, sources=(source,), shares=()) for source in column.sources]
     found = []
     for task in tasks:
@@ -347,4 +350,4 @@ def _note_target_domains(rows: Sequence[Row]) -> None:
 def _target_domains(cell: Cell) -> int | None:
     """How many target domains the cell's runs know; None if they see no target or are not trained."""
     runs = [run for candidate in cell.candidates for run in candidate.runs]
-    return next((run.k_target for run in runs if isinstance(run, Experiment) and run.sees_target), None)
+    return next((run.k_target for run in runs if isinstance(run, Experiment) and run.method.sees_target), None)

@@ -14,7 +14,7 @@ from latent_domains.tables.definition import Run, data_folder
 def lmdbs(run: Run, data: Path) -> list[Path]:
     """List the LMDBs in the data folder that a run trains on and is tested on."""
     if isinstance(run, Experiment):
-        train, test = map(run.data.train_lmdb, run.batch_inputs), run.tests.values()
+        train, test = map(run.data.train_lmdb, run.batch_inputs), run.task.tests.values()
     else:
         train, test = map(run.data.train_lmdb, (*run.sources, *run.targets)), run.targets
     names = [*train, *map(run.data.test_lmdb, test)]

@@ -89,7 +89,7 @@ def _caption(table: Table, usages: Sequence[DomainUsage]) -> str:
             " Of the latent source domains, means over the seeds: the largest one's share in %, purity and NMI with "
             f"the true domains, on {' or '.join(sorted(looked_at))} images of the sources."
         )
-    chosen = {run.iterations for run in table.runs if isinstance(run, Experiment)}
+    chosen = {run.recipe.iterations for run in table.runs if isinstance(run, Experiment)}
     usual = table.data.recipe.iterations
     if chosen - {usual}:
         text += f" Trained for {', '.join(map(str, sorted(chosen)))} iterations; the recipe has {usual}."

@@ -162,7 +162,7 @@ class Plan:
 
     def _joined(self, run: Run) -> dict[str, str]:
         """Return the parts of a run's sources whose LMDBs are joined from others, by DATASET.LMDB."""
-        parts = [part for part in run.source_inputs if is_joined(run, part)] if isinstance(run, Experiment) else []
+        parts = [part for part in run.task.source_inputs if is_joined(run, part)] if isinstance(run, Experiment) else []
         return {f"{self._set(run)}.{Path(run.data.train_lmdb(part)).name}": part for part in parts}
 
     @cached_property
@@ -226,7 +226,7 @@ class Plan:
     @cached_property
     def styles(self) -> dict[str, str]:
         """The images of each set of statistics of style that ``tools.extract_features`` makes."""
-        runs = [run for run in self.runs.values() if isinstance(run, Experiment) and run.reads_style]
+        runs = [run for run in self.runs.values() if isinstance(run, Experiment) and run.method.reads_style]
         return {run.data.style: run.data.images for run in runs if run.data.name in DATASETS}
 
     def images_options(self, images: str) -> list[str]:
@@ -283,7 +283,7 @@ class Plan:
             return None
         from latent_domains.runs.devices import choose_mode  # it imports Caffe
 
-        return 1 if choose_mode(self.config.solver_mode, run.data.recipe.solver_mode) == "GPU" else None
+        return 1 if choose_mode(self.config.solver_mode, run.recipe.solver_mode) == "GPU" else None
 
     def memory(self, run: Run) -> int:
         """MB that a run takes."""

@@ -1,16 +1,16 @@
 """The records that fill a table: where they are, what they say, and why some are missing."""
 
-import json
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from latent_domains.common.contents import stamp
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_note import noted_contents
-from latent_domains.experiment.experiment import Experiment, with_later_settings
+from latent_domains.experiment.experiment import Experiment, differences, from_json
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import whose
 from latent_domains.runs.record import Matching, Record, read
@@ -159,22 +159,27 @@ def _check(where: str, record: Record, run: Run) -> None:
     if meant is None or meant.accuracy is None:
         key = "accuracy" if record.accuracy is None else "matching"
         raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")
+    kind = "experiment" if isinstance(run, Experiment) else "baseline"
+    if getattr(record, kind) is None:
+        raise ProgramError(f"{where}: it is of another run: found no {kind}")
+    try:
+        different = _differences(record, run)
+    except ProgramError as error:
+        raise ProgramError(f"{where}: {error}") from error
+    if different:
+        name, found, expected = different[0]
+        found = f"no {name}" if found is None else f"{name} {found!r}"
+        raise ProgramError(f"{where}: it is of another run: found {found}, expected {expected!r}")
+
+
+def _differences(record: Record, run: Run) -> list[tuple[str, Any, Any]]:
     if isinstance(run, Experiment):
-        said, wanted = record.experiment and with_later_settings(record.experiment), run.to_json()
-    else:
-        said = record.baseline
-        wanted = {
-            key: value for key, value in asdict(run).items() if value is not None or key in ("limit", "dimension")
-        }
-        del wanted["variant"]
-        wanted["dataset"] = run.data.name
-    if said is None:
-        raise ProgramError(f"{where}: it is of another run: found no {'experiment' if record.baseline else 'baseline'}")
-    wanted, said = json.loads(json.dumps([wanted, said]))  # lists for tuples
-    for key, value in wanted.items():
-        if key not in said or said[key] != value:
-            found = f"{key} {said[key]!r}" if key in said else f"no {key}"
-            raise ProgramError(f"{where}: it is of another run: found {found}, expected {value!r}")
+        return differences(from_json(record.experiment), run)
+    wanted = {key: value for key, value in asdict(run).items() if value is not None or key in ("limit", "dimension")}
+    del wanted["variant"]
+    wanted |= {"dataset": run.data.name, "sources": list(run.sources), "targets": list(run.targets)}
+    said = record.baseline
+    return [(key, said.get(key), value) for key, value in wanted.items() if key not in said or said[key] != value]
 
 
 def remarks_on(record: Record, run: Run) -> list[str]:

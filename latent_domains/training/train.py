@@ -163,7 +163,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
     children = Children()
 
     def work(job: _Job) -> None:
-        if not children.stopping and job.first < job.folder.experiment.iterations:
+        if not children.stopping and job.first < job.folder.experiment.recipe.iterations:
             with (
                 recording_failure(job.folder, "training"),
                 recording_session(job.folder, job.first, _how(job, threads), lambda: children.stopping),
@@ -209,7 +209,7 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
 
 def _train(job: _Job, threads: int, children: Children) -> None:
     """Train to the end, or to a clean stop, with a progress bar."""
-    folder, iterations = job.folder, job.folder.experiment.iterations
+    folder, iterations = job.folder, job.folder.experiment.recipe.iterations
     reader, shown, stopped = History(), {}, False
     with (
         naming(folder.log),
@@ -261,13 +261,13 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
     """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
     names = [name for name in ("deploy", "domains") if folder.net(name).exists()]
     fit = check_weights(weights, [folder.load_net(name, caffe.TEST) for name in names])
-    layer = NETWORKS[folder.experiment.data.network].caffe_only
+    layer = NETWORKS[folder.experiment.net.network].caffe_only
     if layer and fit.loaded:
         of_caffe = layer in (*fit.loaded, *fit.unused)
-        if of_caffe != (folder.experiment.geometry == "caffe"):
+        if of_caffe != (folder.experiment.net.geometry == "caffe"):
             raise ProgramError(
                 f"{weights}: it has {'a' if of_caffe else 'no'} {layer}, so its geometry is "
-                f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.geometry}: "
+                f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.net.geometry}: "
                 "write the run again with the other --geometry"
             )
     lists = {"loaded": some(fit.loaded), "begin anew": ", ".join(fit.missing), "not used": ", ".join(fit.unused)}

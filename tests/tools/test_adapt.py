@@ -102,7 +102,7 @@ def test_predictions_are_those_of_the_record(labelled):
     correct = sum(row["class"] == row["true class"] for row in found)
     record = json.loads((out / "run" / "record.json").read_text())
     assert record["accuracy"] == pytest.approx(correct / len(found))
-    assert record["experiment"]["dataset"]["counts"] == {"night": 18, "day": 18, "dusk": 18}
+    assert record["experiment"]["task"]["dataset"]["counts"] == {"night": 18, "day": 18, "dusk": 18}
     assert RunFolder.load(out / "run").experiment.k == 2
 
 
@@ -426,8 +426,8 @@ def test_features_are_what_is_trained_on(adapted, pacs):
     assert f"{title} on features of lite0, 30 iterations" in done.stdout
     assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
     experiment = RunFolder.load(out / "run").experiment
-    assert (experiment.data.network, experiment.data.features.images, experiment.data.early) == ("features", "out", 80)
-    assert (experiment.batch_size, experiment.lambda_d, experiment.base_lr) == (60, 0.1, 0.001)
+    assert (experiment.net.network, experiment.data.features.images, experiment.data.early) == ("features", "out", 80)
+    assert (experiment.recipe.batch_size, experiment.recipe.lambda_d, experiment.recipe.base_lr) == (60, 0.1, 0.001)
     settings = json.loads((out / "settings.json").read_text())
     assert (settings["--network"], settings["--branch-norm"], settings["--lambda-d"]) == ("lite0", "logits", 0.1)
     assert len(rows(out / "domains.csv")) == 40
@@ -527,8 +527,9 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     assert set(names(out)) == {*RESULTS, "features", "weights"}
     assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
-    assert (tuned.experiment.network, tuned.experiment.image_size, tuned.experiment.iterations) == ("lite0", 64, 4)
-    assert alone.experiment.iterations == 100 and alone.experiment.branch_input == "early"
+    net = tuned.experiment.net
+    assert (net.network, net.image_size, tuned.experiment.recipe.iterations) == ("lite0", 64, 4)
+    assert alone.experiment.recipe.iterations == 100 and alone.experiment.method.branch_input == "early"
     assert tuned.experiment.data.images == alone.experiment.data.images == "out"
     assert len(rows(out / "predictions.csv")) == 20
     features = f"{100 * alone.read_record().accuracy:.2f} % on cartoon"

@@ -72,7 +72,7 @@ def caffe_test(run: RunFolder) -> int:
     arguments = ["test", "-model", str(run.test_nets[target]), "-weights", str(run.latest_snapshot().model)]
     with start([*arguments, "-iterations", str(number)], 1) as process:
         log = process.stdout.read()
-    name = run.experiment.accuracy_name(target)
+    name = run.experiment.task.accuracy_name(target)
     correct = float(re.search(rf"caffe.cpp:\d+\] {name} = (\S+)", log)[1]) * batch_size * number
     assert abs(correct - round(correct)) < 1e-3
     return round(correct)

@@ -50,7 +50,7 @@ def test_seeds_and_iterations_choose_the_run(tmp_path, tiny_data):
     done = write(tmp_path, tiny_data, "mda_k2_iterations7_seed9", "--seeds", "9", "--iterations", "7")
     assert done.returncode == 0, done.stderr
     found = RunFolder.load(tmp_path / "runs" / "digits" / "mda_k2_iterations7_seed9").experiment
-    assert (found.seed, found.iterations) == (9, 7)
+    assert (found.seed, found.recipe.iterations) == (9, 7)
 
 
 def test_a_run_that_is_none_of_the_tables_is_named(tmp_path, tiny_data):

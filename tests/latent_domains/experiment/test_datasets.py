@@ -35,14 +35,14 @@ def test_a_description_comes_back_from_json(data):
 def test_an_experiment_carries_the_description_of_its_own_dataset():
     experiment = make_experiment(own(), "mda")
     written = json.loads(json.dumps(experiment.to_json()))
-    assert written["dataset"]["name"] == experiment.dataset == "mine"
+    assert written["task"]["dataset"]["name"] == experiment.dataset == "mine"
     assert experiments.from_json(written) == experiment
     assert hash(experiment) == hash(experiments.from_json(written))
-    assert make_experiment("pacs", "mda").to_json()["dataset"] == "pacs"
+    assert make_experiment("pacs", "mda").to_json()["task"]["dataset"] == "pacs"
 
 
 def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
-    assert make_experiment(own(name="pacs"), "mda").to_json()["dataset"]["classes"] == 3
+    assert make_experiment(own(name="pacs"), "mda").to_json()["task"]["dataset"]["classes"] == 3
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,14 @@ def test_unlabelled_images_are_never_a_source():
 def test_what_has_no_labels_is_not_tested(unlabelled):
     experiment = make_experiment(own(unlabelled=unlabelled), "mda")
     nets, solver = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "snapshots/model")
-    assert experiment.tests == ({} if unlabelled else {"test": "phone"})
+    assert experiment.task.tests == ({} if unlabelled else {"test": "phone"})
     assert ("test" in nets, "test_net" in solver, "test_iter" in solver) == (not unlabelled,) * 3
     assert nets["train"].count("label_phone") == 0
 
 
 def test_of_several_targets_the_labelled_ones_are_tested():
     data = own(targets=("outdoor", "phone"), sources=("indoor",))
-    assert make_experiment(data, "mda").tests == {"test_outdoor": "outdoor"}
+    assert make_experiment(data, "mda").task.tests == {"test_outdoor": "outdoor"}
 
 
 @pytest.mark.parametrize(

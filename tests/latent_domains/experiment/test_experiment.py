@@ -1,5 +1,6 @@
 import argparse
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,15 +8,16 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.experiment.experiment import METHODS, SETTINGS, from_json, make_experiment
+from latent_domains.experiment.experiment import SETTINGS, from_json, make_experiment
+from latent_domains.experiment.methods import METHODS
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 
 
 def test_papers_defaults_of_the_digits_experiment():
     experiment = make_experiment("digits", "mda")
     assert (experiment.sources, experiment.targets, experiment.k) == (("mnist", "mnistm"), ("usps",), 2)
-    assert (experiment.lambda_c, experiment.lambda_d, experiment.lambda_t) == (0.1, 0.1, 0.5)
-    assert (experiment.batch_size, experiment.known_share, experiment.lambda_b) == (128, 0, 0)
+    assert (experiment.recipe.lambda_c, experiment.recipe.lambda_d, experiment.recipe.lambda_t) == (0.1, 0.1, 0.5)
+    assert (experiment.recipe.batch_size, experiment.method.known_share, experiment.method.lambda_b) == (128, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ def test_papers_defaults_of_the_digits_experiment():
 )
 def test_domains_of_each_method(method, num_domains, branch):
     experiment = make_experiment("digits", method, k=5 if method == "mda" else None)
-    assert (experiment.num_domains, experiment.has_branch) == (num_domains, branch)
+    assert (experiment.num_domains, experiment.method.has_branch) == (num_domains, branch)
 
 
 def test_another_target_takes_the_other_domains_as_sources():
@@ -85,38 +87,73 @@ def test_bad_descriptions_are_refused_by_name(name, options):
         make_experiment(**{"dataset": "digits", "method": "mda", **options})
 
 
-def test_json_with_missing_and_unknown_keys():
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
+    [
+        ("method", {"k": {}}, r"^k: found \{\}, expected "),
+        ("method", {"K": 2}, "Mda: found the key 'K', expected some of k_target, branch_norm"),
+        ("method", {"name": "mDA"}, "method: found 'mDA', expected one of plain, "),
+        ("method", {"name": "dial"}, "Dial: found the key 'k_target', expected some of "),
+        ("recipe", {"k": 2}, "Recipe: found the key 'k'"),
+        ("task", {"dataset": None}, "dataset: found None"),
+        ("task", {"shares": [20, 80]}, "shares: got 20:80, expected none"),
+        ("net", {"network": "resnet18"}, "network: got 'resnet18', expected one for "),
+    ],
+)
+def test_json_of_no_experiment_is_refused(part, change, message):
     values = make_experiment("digits", "mda").to_json()
-    with pytest.raises(ProgramError, match=r"^k: found \{\}, expected "):
-        from_json({**values, "k": {}})
-    del values["k"]
-    with pytest.raises(ProgramError, match="found no k"):
-        from_json(values)
-    with pytest.raises(ProgramError, match="found the key 'K', expected some of sources, targets, method, k, k_target"):
-        from_json({**values, "K": 2})
-    del values["dataset"]
-    with pytest.raises(ProgramError, match="dataset: found None"):
-        from_json(values)
+    with pytest.raises(ProgramError, match=message):
+        from_json({**values, part: {**values[part], **change}})
 
 
-def test_a_setting_that_came_later_has_the_value_of_the_runs_before_it():
+def test_json_without_a_part_or_of_another_schema_is_refused():
     values = make_experiment("digits", "mda").to_json()
-    del values["style_share"]
+    for part in ("task", "method", "recipe", "net"):
+        with pytest.raises(ProgramError, match=f"{part}: found None, expected an object"):
+            from_json({key: value for key, value in values.items() if key != part})
+    with pytest.raises(ProgramError, match="schema: found 3, expected 2"):
+        from_json({**values, "schema": 3})
+
+
+def test_a_setting_that_json_does_not_have_has_its_default():
+    """So a new setting leaves old records as they are."""
+    values = make_experiment("digits", "mda").to_json()
+    del values["method"]["style_share"], values["recipe"]["equal_classes"], values["net"]["conv1_bias"]
     assert from_json(values) == make_experiment("digits", "mda")
-    for name in ("method", "seed", "undivided"):
-        with pytest.raises(ProgramError, match=f"found no {name}"):
-            from_json({key: value for key, value in values.items() if key != name})
+
+
+def test_how_often_is_tested_and_where_it_runs_make_no_other_experiment():
+    data = DATASETS["pacs"]
+    other = replace(data, recipe=replace(data.recipe, test_interval=7, snapshot_interval=7, solver_mode="CPU"))
+    assert make_experiment(other, "mda") == make_experiment(data, "mda")
+    assert make_experiment(other, "mda").recipe.test_interval == 7
+
+
+FLAT = """{
+    "dataset": "pacs", "sources": ["art_painting", "cartoon", "photo"], "targets": ["sketch"], "method": "METHOD",
+    "k": K, "k_target": 1, "undivided": false, "shares": [], "known_share": 0.0, "branch_norm": "layers",
+    "branch_input": "final", "domain_gain": 1.0, "no_w_gradient": false, "permuted_w": false, "equal_classes": true,
+    "conv1_bias": false, "lambda_b": 0.0, "iterations": 600, "batch_size": 48, "batch_split": "equally",
+    "data_order": "shuffled", "iter_size": 1, "base_lr": 0.001, "network": "lite0", "image_size": 160,
+    "geometry": "caffe", "lambda_c": 0.1, "lambda_d": 0.0001, "lambda_t": 0.5, "test_mirror": false, "seed": 4
+}"""
+"""An experiment as it was written before its settings were in parts."""
+
+
+@pytest.mark.parametrize(("method", "k"), [("mda", 3), ("dial", 1), ("multi_source", 3), ("random_w", 3)])
+def test_json_of_before_the_parts_is_still_read(method, k):
+    found = from_json(json.loads(FLAT.replace("METHOD", method).replace('"k": K', f'"k": {k}')))
+    settings = {"equal_classes": True, "iterations": 600, "network": "lite0", "image_size": 160, "seed": 4}
+    assert found == make_experiment("pacs", method, **settings)
 
 
 def test_a_mixture_with_shares_is_named_by_them():
     first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
     for sources, shares in (first, second):
         made = make_experiment("pacs", "mda", sources=sources, shares=shares)
-        assert made.undivided and made.source_inputs == ("cartoon20+photo80",)
+        assert made.task.undivided and made.task.source_inputs == ("cartoon20+photo80",)
         assert made.title == f"mDA, k=2, undivided source {':'.join(map(str, shares))}"
         assert from_json(made.to_json()) == made
-    with pytest.raises(ProgramError, match="shares: got 20:80, expected none"):
-        from_json({**made.to_json(), "undivided": False})
 
 
 def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone():
@@ -138,7 +175,7 @@ def test_a_network_of_another_size_has_images_of_its_own():
     assert (usual.recipe, usual.mirror, usual.counts) == (DATASETS["pacs"].recipe, True, DATASETS["pacs"].counts)
     resnet = make_experiment("pacs", "mda", network="resnet50", image_size=160)
     assert resnet.data.lmdbs == small.lmdbs and resnet.data.mean == DATASETS["pacs"].mean
-    assert resnet.name == "mda_k3_resnet50_size160_seed0" and resnet.to_json()["dataset"] == "pacs"
+    assert resnet.name == "mda_k3_resnet50_size160_seed0" and resnet.to_json()["task"]["dataset"] == "pacs"
 
 
 OTHERS = {
@@ -180,9 +217,9 @@ def test_a_setting_of_the_table_is_everywhere(name):
     """In Python, in JSON, in a folder's name and on command lines; test_definition.py has the keys of YAML."""
     dataset = OF_DATASET.get(name, "pacs")
     default = make_experiment(dataset, "mda")
-    value, others = other(name, getattr(default, name)), WITH.get(name, {})
+    value, others = other(name, default.settings[name]), WITH.get(name, {})
     made = make_experiment(dataset, **{"method": "mda", name: value, **others})
-    assert getattr(made, name) == value and made.name != default.name
+    assert made.settings[name] == value and made.name != default.name
     assert from_json(json.loads(json.dumps(made.to_json()))) == made
 
     parser = argparse.ArgumentParser()

@@ -1,14 +1,14 @@
 """The registry of networks: every entry can be used by all that reads it."""
 
-from importlib import import_module
-
 import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS, from_json, of_network
-from latent_domains.experiment.experiment import CONTROLS, make_experiment, methods_of
+from latent_domains.experiment.experiment import make_experiment, methods_of
+from latent_domains.experiment.methods import CONTROLS
 from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
 from latent_domains.experiment.pretrained import whose
+from latent_domains.nets.family import ARCHITECTURES
 from latent_domains.nets.training_files import make_nets_and_solver
 from tests.latent_domains.nets.graphs import parse
 
@@ -17,8 +17,7 @@ ENTRIES = pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda netwo
 
 @ENTRIES
 def test_what_an_entry_names_is_there(network):
-    module = import_module(f"latent_domains.nets.{network.module}")
-    assert callable(module.stem) and callable(module.branch) and callable(module.trunk)
+    assert network.name in ARCHITECTURES
     assert {network.images, network.recipe or network.images} <= set(DATASETS)
     assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
     assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()
@@ -33,7 +32,7 @@ def test_every_method_and_geometry_has_its_nets(network):
     for method in methods_of(data):
         for geometry in network.geometries:
             experiment = make_experiment(data, method, geometry=geometry)
-            labels = {part: f"labels/{part}" for part in experiment.source_inputs if method in CONTROLS}
+            labels = {part: f"labels/{part}" for part in experiment.task.source_inputs if method in CONTROLS}
             nets, _ = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "run", domain_label_lmdbs=labels)
             deploy = parse(nets["deploy"])
             assert list(deploy.layer[0].input_param.shape[0].dim) == [1, *data.shape]

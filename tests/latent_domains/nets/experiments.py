@@ -4,7 +4,8 @@ from pathlib import Path
 
 from latent_domains.experiment.batches import batch_sizes, published_counts
 from latent_domains.experiment.datasets import Dataset
-from latent_domains.experiment.experiment import CONTROLS, Experiment, make_experiment
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.methods import CONTROLS
 from latent_domains.nets.family import make_nets
 
 
@@ -18,7 +19,7 @@ def nets_of(
     labels, records = options.pop("domain_label_lmdbs", None), options.pop("record_files", None)
     experiment = make_experiment(dataset, method, **options)
     if labels is None and method in CONTROLS:
-        labels = {part: f"labels/{part}" for part in experiment.source_inputs}
+        labels = {part: f"labels/{part}" for part in experiment.task.source_inputs}
     nets = make_nets(
         experiment,
         str(data),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from latent_domains.experiment.experiment import METHODS, make_experiment
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.methods import METHODS
 from latent_domains.nets.committed import FC7_NET, committed_files
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, learners, parse
@@ -67,9 +68,9 @@ def test_what_learns_in_alexnet(dataset, method):
         expected["classifier"] = [(10, 1)]
         for name in normalised:
             expected |= {f"{name}_{norm}": [(0, 0)] * 3, f"{name}_scale": [(1, 0)] * 2}
-    if experiment.has_branch:
+    if experiment.method.has_branch:
         expected["domain_fc"] = [(10, 1), (20, 0)]
-    if experiment.has_target_branch:
+    if experiment.method.has_target_branch:
         expected["target_domain_fc"] = [(10, 1), (20, 0)]
     assert found == expected
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from latent_domains.experiment.experiment import BRANCH_NORMS, METHODS, make_experiment
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.methods import BRANCH_NORMS, METHODS
 from tests.latent_domains.convert.fold.models import trained, tried
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import layers, parse
@@ -26,7 +27,9 @@ def test_the_trunk_sees_the_final_features_alone(method):
 @pytest.mark.parametrize("branch_norm", BRANCH_NORMS)
 @pytest.mark.parametrize("share", [0.0, 0.05])
 def test_what_the_branch_reads(branch_norm, share):
-    labels = {f"{part}": f"labels/{part}" for part in make_experiment(DATASET, "mda").source_inputs} if share else None
+    labels = (
+        {f"{part}": f"labels/{part}" for part in make_experiment(DATASET, "mda").task.source_inputs} if share else None
+    )
     options = {"branch_norm": branch_norm, "known_share": share, "domain_label_lmdbs": labels}
     for source, reader in (("final", "domain_relu"), ("early", "domain_standardised")):
         _, nets = nets_of(DATASET, branch_input=source, **options)

@@ -111,7 +111,7 @@ def test_solvers_name_the_weights_they_begin_from(name, weights):
 def test_a_test_pass_covers_the_published_images(stem):
     experiment = EXPERIMENTS[stem]
     data = experiment.data
-    for name, target in experiment.tests.items():
+    for name, target in experiment.task.tests.items():
         (layer,) = (layer for layer in net_of(f"{stem}_{name}.prototxt").layer if layer.type == "Data")
         size, batches = data.test_batches(data.test_count(target))
         left_out = data.test_count(target) - size * batches
@@ -122,9 +122,9 @@ def test_a_test_pass_covers_the_published_images(stem):
 def test_shared_layers_have_the_same_names_and_settings(stem):
     experiment = EXPERIMENTS[stem]
     trained = {layer.name: layer for layer in net_of(f"{stem}_train.prototxt").layer}
-    for name in (*experiment.tests, "deploy", "domains"):
+    for name in (*experiment.task.tests, "deploy", "domains"):
         if f"{stem}_{name}.prototxt" not in NETS:
-            assert name == "domains" and experiment.method != "mda"
+            assert name == "domains" and experiment.method.name != "mda"
             continue
         net = net_of(f"{stem}_{name}.prototxt")
         shared = [layer for layer in net.layer if layer.param]
@@ -144,8 +144,8 @@ def test_shared_layers_have_the_same_names_and_settings(stem):
 def test_no_path_leads_from_target_labels_to_a_loss(stem):
     experiment, net = EXPERIMENTS[stem], net_of(f"{stem}_train.prototxt")
     data = experiment.data
-    targets = {f"data/{data.train_lmdb(t)}" for t in experiment.targets} if experiment.sees_target else set()
-    sources = {f"data/{data.train_lmdb(source)}" for source in experiment.source_inputs}
+    targets = {f"data/{data.train_lmdb(t)}" for t in experiment.targets} if experiment.method.sees_target else set()
+    sources = {f"data/{data.train_lmdb(source)}" for source in experiment.task.source_inputs}
     tops = {layer.data_param.source: list(layer.top) for layer in net.layer if layer.type == "Data"}
     assert set(tops) == targets | sources
     assert {len(tops[target]) for target in targets} <= {1}, "a target's Data layer gives its labels away"
@@ -161,11 +161,11 @@ def test_no_path_leads_from_target_labels_to_a_loss(stem):
 def test_deploy_nets_have_no_branch_unless_targets_are_latent(path):
     experiment = EXPERIMENTS[path.removesuffix("_deploy.prototxt")]
     branch = {layer.name for layer in net_of(path).layer if layer.name.startswith(("domain_", "target_domain_", "w"))}
-    assert bool(branch) == experiment.has_target_branch
+    assert bool(branch) == experiment.method.has_target_branch
     assert net_of(path).layer[-1].type == "Softmax"
     for layer in net_of(path).layer:
         if kind(layer) == "MDALayer":
-            assert len(layer.bottom) == 1 + experiment.has_target_branch
+            assert len(layer.bottom) == 1 + experiment.method.has_target_branch
 
 
 @pytest.mark.parametrize("path", NETS)
@@ -209,10 +209,10 @@ OF_A_KIND = (
     *(
         f"{stem}_{net}"
         for stem, e in EXPERIMENTS.items()
-        if e.method == "mda"
+        if e.method.name == "mda"
         for net in ("train", "test", "deploy", "domains")
     ),
-    *(f"{stem}_train" for stem, e in EXPERIMENTS.items() if e.method == "source_only"),
+    *(f"{stem}_train" for stem, e in EXPERIMENTS.items() if e.method.name == "source_only"),
 )
 """What the paths of nets begin with that Caffe loads: the other methods' have layers that these have too."""
 

@@ -9,7 +9,8 @@ import pytest
 from caffe.proto import caffe_pb2
 
 from latent_domains.data.domain_labels import UNKNOWN, write_domain_labels
-from latent_domains.experiment.experiment import CONTROLS, METHODS, SOURCE_ONLY, Experiment, make_experiment
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.methods import CONTROLS, METHODS
 from latent_domains.nets.committed import default_experiments
 from tests.latent_domains.nets import experiments
 from tests.latent_domains.nets.graphs import kind, layers, parse
@@ -78,7 +79,7 @@ def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
     train = load(nets["train"], tmp_path, caffe.TRAIN)
     outputs = train.forward()
     train.backward()
-    rows = BATCH * (len(sources) + (method not in SOURCE_ONLY))
+    rows = BATCH * (len(sources) + (METHODS[method].sees_target))
     first = "data" if rows > BATCH else "data_mnist"
     assert train.blobs[first].data.shape == (rows, 3, 28, 28)
     assert all(np.isfinite(value).all() for value in outputs.values())
@@ -219,9 +220,9 @@ def test_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
     net = layers(nets["train"])
     found = tuple(net[name].loss_weight[0] for name in ("entropy_class", "entropy_domain", "loss_domain"))
     assert found == pytest.approx(lambdas)
-    if experiment.has_target_branch:
+    if experiment.method.has_target_branch:
         assert net["entropy_target_domain"].loss_weight[0] == pytest.approx(lambdas[1])
-    for phase in ("train", *experiment.tests):
+    for phase in ("train", *experiment.task.tests):
         for layer in parse(nets[phase]).layer:
             if layer.type == "Data" and not layer.name.startswith("domain_label"):
                 transform = layer.transform_param
@@ -244,7 +245,7 @@ def test_running_averages_and_eps(dataset):
 @pytest.mark.parametrize(
     ("dataset", "method"),
     [
-        (name, experiment.method)
+        (name, experiment.method.name)
         for name in ("office31", "office_caltech", "pacs", "office31_fc7")
         for experiment in default_experiments(name)
     ],
@@ -253,7 +254,7 @@ def test_a_batch_has_the_papers_size(dataset, method):
     net = layers(experiments.nets_of(dataset, method)[1]["train"])
     rows = {name: layer.data_param.batch_size for name, layer in net.items() if layer.type == "Data"}
     assert sum(rows.values()) == (48 if dataset == "pacs" else 256)
-    assert ("data_sketch" in rows or "data_webcam" in rows) == (method not in SOURCE_ONLY)
+    assert ("data_sketch" in rows or "data_webcam" in rows) == (METHODS[method].sees_target)
 
 
 def test_only_training_images_are_mirrored_and_only_where_the_paper_does():

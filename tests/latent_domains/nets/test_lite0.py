@@ -104,7 +104,8 @@ def test_gradients_stop_where_relu6_is_flat():
 )
 def test_it_trains(method, options, small_pictures, tmp_path):
     record = train(make_experiment("pacs", method, **QUICK, **LITE0, **options), tmp_path / "run", small_pictures)
-    assert record["experiment"]["network"] == "lite0" and record["experiment"]["image_size"] == 64
+    net = record["experiment"]["net"]
+    assert (net["network"], net["image_size"]) == ("lite0", 64)
 
 
 @pytest.mark.program

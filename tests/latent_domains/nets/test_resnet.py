@@ -3,7 +3,8 @@
 import pytest
 
 from latent_domains.data import lmdb_io
-from latent_domains.experiment.experiment import METHODS, make_experiment
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.methods import METHODS
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.resnet import DEPTHS, blocks, converted_net
 from tests.latent_domains.nets.experiments import nets_of

@@ -11,7 +11,7 @@ def write_record(path: Path, experiment: Experiment, accuracy: float | None, **m
     """Write a record as ``tools.evaluate`` does, with what older versions had and ``more``."""
     targets = {target: {"accuracy": accuracy, "test_images": 10} for target in experiment.targets}
     usage = None
-    if experiment.has_branch:
+    if experiment.method.has_branch:
         n, k = len(experiment.sources), experiment.k
         usage = {
             "sources": list(experiment.sources),
@@ -24,7 +24,7 @@ def write_record(path: Path, experiment: Experiment, accuracy: float | None, **m
         }
     record = {
         "experiment": experiment.to_json(),
-        "iteration": experiment.iterations,
+        "iteration": experiment.recipe.iterations,
         "accuracy": accuracy,
         "test_images": 10,
         "targets": targets,

@@ -9,7 +9,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join
-from latent_domains.experiment.experiment import CONTROLS
+from latent_domains.experiment.methods import CONTROLS
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight

@@ -22,7 +22,8 @@ def test_each_image_is_taken_once_however_many_are_asked_for(trained):
 
 
 def test_labels_are_those_of_the_images_where_each_epoch_has_an_order_of_its_own(trained, tiny_data, tmp_path):
-    folder = write_run(replace(trained.experiment, data_order="shuffled"), tmp_path / "run", data=tiny_data)
+    recipe = replace(trained.experiment.recipe, data_order="shuffled")
+    folder = write_run(replace(trained.experiment, recipe=recipe), tmp_path / "run", data=tiny_data)
     assert "shuffle_seed" in folder.net("train").read_text()
     stored, shuffled = (aligned_features(run, trained.latest_snapshot(), images=50) for run in (trained, folder))
     np.testing.assert_array_equal(shuffled.before, stored.before)

@@ -64,8 +64,8 @@ def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_dat
     expected = normalized_mutual_info_score(labels, rows.argmax(axis=1))
     assert run.read_record().target_domain_usage.nmi_classes == pytest.approx(expected)
     assert expected > 0
-    unlabelled = replace(run.experiment.data, unlabelled=("usps",))
-    nobody_knows = replace(run, experiment=replace(run.experiment, data=unlabelled))
+    unlabelled = replace(run.experiment.task, data=replace(run.experiment.data, unlabelled=("usps",)))
+    nobody_knows = replace(run, experiment=replace(run.experiment, task=unlabelled))
     assert target_usage(nobody_knows, run.latest_snapshot()).nmi_classes is None
 
 
@@ -118,7 +118,7 @@ def test_a_prime_number_of_images_makes_no_batches_of_one(trained, tmp_path):
     snapshot = trained.latest_snapshot()
     shutil.copytree(trained.path, tmp_path / "run")
     data = replace(trained.experiment.data, test_batch_limit=7)
-    experiment = replace(trained.experiment, data=data)
+    experiment = replace(trained.experiment, task=replace(trained.experiment.task, data=data))
     run = replace(trained, path=tmp_path / "run", experiment=experiment)
     edit(run.net("test"), f"batch_size: {TEST}", "batch_size: 1")
     edit(run.solver, "test_iter: 1\n", f"test_iter: {TEST}\n")

@@ -19,7 +19,7 @@ from tests.run_folders import edit, small
         (lambda file: file.write_text("{"), "experiment.json: "),
         (lambda file: file.write_text(file.read_text().replace('"data": "', '"data": 5, "data2": "')), "data: found 5"),
         (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": "2"')), "k: found '2', expected"),
-        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: got 0"),
+        (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: found 0, expected"),
     ],
 )
 def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):

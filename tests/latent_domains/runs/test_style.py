@@ -75,7 +75,7 @@ def test_the_command_that_makes_statistics_is_one_that_does(tmp_path):
     for data, images in ((pacs.data, "pacs"), (replace(pacs.data, name="mine"), "FILE.json")):
         command = f"python -m tools.extract_features {images} --style"
         with pytest.raises(ProgramError, match=f"_style/art_painting: no such LMDB, .*; make them with: {command}$"):
-            style_domains(replace(pacs, data=data), parts, tmp_path)
+            style_domains(replace(pacs, task=replace(pacs.task, data=data)), parts, tmp_path)
 
 
 @pytest.mark.program
@@ -86,7 +86,7 @@ def test_the_surest_share_of_each_cluster_is_known_to_the_branch(undivided, data
     folder = write_run(experiment, tmp_path / "run", data=data)
     labels = np.concatenate(list(labels_of(folder).values()))
     assert {domain: int((labels == domain).sum()) for domain in (0, 1, UNKNOWN)} == {0: 12, 1: 12, UNKNOWN: 72}
-    found = style_domains(experiment, list(folder.train_lmdbs.values())[: len(experiment.source_inputs)], data)
+    found = style_domains(experiment, list(folder.train_lmdbs.values())[: len(experiment.task.source_inputs)], data)
     known = labels != UNKNOWN
     assert (labels[known] == found.domains[known]).all()
     for domain in (0, 1):

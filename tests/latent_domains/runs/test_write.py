@@ -66,7 +66,7 @@ def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_pat
     monkeypatch.setattr(write, "draw_weights", drawn)
     with pytest.raises(ProgramError, match="run: another process made it meanwhile"):
         write_run(small(), tmp_path / "run", data=tiny_data, force=True)
-    assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
+    assert RunFolder.load(tmp_path / "run").experiment.method.name == "dial"
 
 
 def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
@@ -81,7 +81,7 @@ def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
             write_run(small(), tmp_path / "run", data=tiny_data, force=force)
         assert "--force" not in str(error.value)
     write_run(small("dial"), tmp_path / "run", data=tiny_data, force=True)
-    assert RunFolder.load(tmp_path / "run").experiment.method == "dial"
+    assert RunFolder.load(tmp_path / "run").experiment.method.name == "dial"
 
 
 def test_a_comma_would_part_the_name_of_the_weights(tiny_data, tmp_path):

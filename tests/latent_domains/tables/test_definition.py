@@ -87,8 +87,8 @@ def test_every_experiment_has_nets(name):
         if isinstance(run, BaselineRun):
             assert run.method in BASELINES and run.data == table.data
             continue
-        known = {part: f"labels/{part}" for part in run.source_inputs} if run.reads_domain_labels else {}
-        records = {part: f"records/{part}" for part in run.source_inputs} if run.equal_classes else {}
+        known = {part: f"labels/{part}" for part in run.task.source_inputs} if run.reads_domain_labels else {}
+        records = {part: f"records/{part}" for part in run.task.source_inputs} if run.recipe.equal_classes else {}
         nets, solver = make_nets_and_solver(
             run,
             "data",
@@ -98,12 +98,12 @@ def test_every_experiment_has_nets(name):
             record_files=records,
             solver_mode="CPU",
         )
-        assert "train" in nets and f"max_iter: {run.iterations}\n" in solver
+        assert "train" in nets and f"max_iter: {run.recipe.iterations}\n" in solver
 
 
 def test_the_rows_are_the_papers_methods():
     rows = {row.name: row for row in load(EXPERIMENTS / "office31.yaml").rows}
-    methods = {name: row.cells[0].candidates[0].runs[0].method for name, row in rows.items()}
+    methods = {name: row.cells[0].candidates[0].runs[0].method.name for name, row in rows.items()}
     assert methods == {
         "AlexNet": "plain",
         "AlexNet + BN": "source_only",
@@ -115,7 +115,7 @@ def test_the_rows_are_the_papers_methods():
     runs = [cell.candidates[0].runs[0] for cell in ours.cells]
     assert [(run.k, run.k_target) for run in runs] == [(2, 2), (2, 2), (3, 1)]
     known = load(EXPERIMENTS / "office31_known.yaml")
-    shares = [row.cells[0].candidates[0].runs[0].known_share for row in known.rows[:-1]]
+    shares = [row.cells[0].candidates[0].runs[0].method.known_share for row in known.rows[:-1]]
     assert shares == [0.0, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0]
 
 
@@ -154,7 +154,7 @@ def test_best_single_source_has_a_group_of_runs_for_each_source():
     cell = table.rows[1].cells[0]
     assert [candidate.sources for candidate in cell.candidates] == [("mnist",), ("mnistm",)]
     assert [run.seed for run in cell.candidates[0].runs] == [3, 7]
-    assert {run.iterations for run in table.runs} == {50}
+    assert {run.recipe.iterations for run in table.runs} == {50}
     assert table.runs[0].seed == 3 and table.runs[-1].seed == 7 and len(table.runs) == 30
 
 
@@ -165,7 +165,7 @@ def test_the_pages_example_is_a_table_and_the_page_has_every_key(tmp_path):
     section = (ROOT / "docs" / "extending.md").read_text().partition("\n## A table\n")[2].partition("\n## ")[0]
     (tmp_path / "table.yaml").write_text(section.partition("```yaml\n")[2].partition("```")[0])
     table = load(tmp_path / "table.yaml")
-    assert len(table.runs) == 6 and table.runs[1].lambda_d == 1e-4
+    assert len(table.runs) == 6 and table.runs[1].recipe.lambda_d == 1e-4
     kinds = (
         definition.TableDefinition,
         definition.Row,
@@ -212,7 +212,7 @@ def broken(tmp_path, old: str, new: str) -> str:
 @pytest.mark.parametrize("number", ["1e-4", "+1E-04", "1.e-4", "0.1e-3", "1.0e-4", "0.0001"])
 def test_a_number_may_have_an_exponent(number, tmp_path):
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"lambda_d: {number}"))
-    assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0].lambda_d == 1e-4
+    assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0].recipe.lambda_d == 1e-4
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_yaml_that_is_not_strict_is_refused_with_its_line(old, new, tmp_path):
 )
 def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, tmp_path):
     default = make_experiment("digits", "mda")
-    value = json.dumps(getattr(default, name))
+    value = json.dumps(default.settings[name])
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"{name}: {value}"))
     assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0] == default
     assert f": rows[0] (ours): runs: {name}: found None" in broken(tmp_path, "k: 3", f"{name}: null")

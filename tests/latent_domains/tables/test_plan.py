@@ -104,7 +104,7 @@ def no_mirror(monkeypatch):
 
 def test_weights_are_fetched_given_or_left_out(tmp_path):
     with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
-    runs = {run.method: run for run in plan(tmp_path).tables["pacs"].runs}
+    runs = {run.method.name: run for run in plan(tmp_path).tables["pacs"].runs}
     fetched = {method: plan(tmp_path).prerequisites(run) for method, run in runs.items()}
     folder = tmp_path / "data" / "weights"
     assert fetched == {
@@ -183,7 +183,7 @@ def test_a_mixture_whose_shares_are_chosen_is_joined(tmp_path):
     (tmp_path / "tables" / "mixed.yaml").write_text(MIXED)
     here = plan(tmp_path, experiments=tmp_path / "tables")
     (run,), name, data = here.tables["mixed"].runs, "digits.mnist80+mnistm20_train", tmp_path / "data"
-    assert (run.undivided, run.shares) == (True, (80, 20)) and not here.obstacle(run)
+    assert (run.task.undivided, run.task.shares) == (True, (80, 20)) and not here.obstacle(run)
     assert here.prerequisites(run) == [data / ".built" / name, data / ".built" / "digits"]
     assert here.before_derived(name) == [data / ".built" / "digits"]
     folder = data / "digits"
@@ -210,7 +210,7 @@ def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_pa
     here = plan(tmp_path)
     runs = here.tables["pacs_features"].runs
     trained = [run for run in runs if isinstance(run, Experiment) and run.target == "photo"]
-    run = next(run for run in trained if run.undivided)
+    run = next(run for run in trained if run.task.undivided)
     assert here.obstacle(run)
     with_lmdbs(tmp_path, "pacs_lite0", *run.data.domains)
     (mark,) = (path.name for path in here.prerequisites(run))
@@ -224,7 +224,7 @@ def test_sources_that_are_joined_can_be_made_once_their_domains_are_there(tmp_pa
 def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_them(tmp_path):
     here = plan(tmp_path)
     on_features, fine_tuned = (
-        next(run for run in here.tables[table].runs if isinstance(run, Experiment) and run.method == "style_w")
+        next(run for run in here.tables[table].runs if isinstance(run, Experiment) and run.method.name == "style_w")
         for table in ("pacs_styles", "pacs_160")
     )
     given = plan(tmp_path, images="archive")

@@ -291,7 +291,7 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
     [
         ("}", "not valid JSON"),
         (', "accuracy": null}', "accuracy: found None"),
-        (', "experiment": {"k": 3}}', "it is of another run: found no dataset"),
+        (', "experiment": {"k": 3}}', "experiment: dataset: found None"),
     ],
 )
 def test_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, table, tmp_path):

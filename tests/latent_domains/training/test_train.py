@@ -20,7 +20,8 @@ from caffe.proto import caffe_pb2
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.experiment.experiment import LATENT, METHODS, make_experiment
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.experiment.methods import LATENT, METHODS
 from latent_domains.runs.contents import lmdb_contents
 from latent_domains.runs.devices import mode_of
 from latent_domains.runs.evaluate import evaluate
@@ -398,7 +399,7 @@ def test_a_finished_run_is_never_repeated(trained, tiny_data):
     before = trained.record.stat().st_mtime_ns
     train_all([write_missing(trained.experiment, trained.path, data=tiny_data)], resume=True)
     assert trained.record.stat().st_mtime_ns == before
-    longer = replace(trained.experiment, iterations=7)
+    longer = replace(trained.experiment, recipe=replace(trained.experiment.recipe, iterations=7))
     with pytest.raises(ProgramError, match="run holds another experiment: iterations is 4 there, 7 here"):
         write_missing(longer, trained.path, data=tiny_data)
     with pytest.raises(ProgramError, match=r"run holds another experiment: data is '.*' there, '.*other' here"):

@@ -21,7 +21,7 @@ FC7 = "relu7:ReLU classifier:InnerProduct prob:Softmax"
 
 def folded(dataset: str, method: str, **options: object) -> Tried:
     experiment = make_experiment(dataset, method, **options)
-    net, network = deploy_net(experiment).to_proto(), experiment.data.network
+    net, network = deploy_net(experiment).to_proto(), experiment.net.network
     for layer in net.layer:
         if layer.type == "Input" and network in SIZES:
             layer.input_param.shape[0].dim[2:] = [SIZES[network]] * 2

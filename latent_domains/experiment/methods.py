@@ -1,0 +1,332 @@
+"""The methods of the paper's tables, then our controls: each is a class with the settings that it alone has.
+
+A new method is a class and its entry of METHODS. What others ask of a method are attributes of :class:`Method`.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, Protocol
+
+import numpy as np
+from annotated_types import Interval
+from numpy.typing import NDArray
+
+from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import Help, Proportion, Rate, Weight
+
+Labels = list[NDArray[np.int64]]
+"""A domain for each image of each LMDB of the sources, -1 where it is not known."""
+
+BRANCH_NORMS = {
+    "none": "no normalisation in the branch",
+    "layers": "",
+    "centred": "centred branch features",
+    "logits": "centred logits",
+}
+"""What BN normalises in a branch that predicts domains (:class:`Aligned`), and how titles say it."""
+
+BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
+"""What a branch reads where the records are features of a backbone, and how titles say it."""
+
+_MOST_DOMAINS = 256
+"""More domains than images in a batch are of no use, and they take memory."""
+
+_Latent = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
+_Several = Annotated[int, Interval(ge=2, le=_MOST_DOMAINS)]
+
+_K = Help("latent source domains of mda and its controls (default: the number of sources)")
+
+
+class SourceImages(Protocol):
+    """The source images of a run, and the ways to divide them into the method's k domains before training."""
+
+    def at_random(self) -> Labels:
+        """One of the k domains at random, equal numbers of each."""
+
+    def by_pixels(self) -> Labels:
+        """One of k clusters of each channel's mean and standard deviation."""
+
+    def by_style(self) -> Labels:
+        """One of k clusters of the pictures' style."""
+
+    def surest_by_style(self, share: float) -> Labels:
+        """The same where it is surest, for a share of each cluster."""
+
+    def known(self, share: float) -> Labels:
+        """The true domain of a share of the images, drawn at random; for each source an LMDB."""
+
+    def all_known(self) -> Labels:
+        """The true domain of all images; the sources are one LMDB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """How domains are aligned.
+
+    ``title`` is how tables and pictures call it. ``normalisation`` stands behind the layers: none, plain "bn", or
+    "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side branch predicts the domains
+    of source images; ``is_latent``: whether their number is a choice; ``reads_style``: whether they are found by the
+    pictures' style; ``in_step``: whether an image has the same domain label in each epoch.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    normalisation: ClassVar[Literal["none", "bn", "mda"]] = "mda"
+    sees_target: ClassVar[bool] = True
+    has_branch: ClassVar[bool] = False
+    is_latent: ClassVar[bool] = False
+    reads_style: ClassVar[bool] = False
+    in_step: ClassVar[bool] = True
+
+    def source_domains(self, sources: int) -> int:
+        """The number of source domains that the normalisation knows, out of the number of sources."""
+        raise NotImplementedError
+
+    @property
+    def has_target_branch(self) -> bool:
+        """Whether a side branch predicts target domains."""
+        return self.k_target > 1
+
+    @property
+    def predicts_domains(self) -> bool:
+        """Whether any side branch predicts domains."""
+        return self.has_branch or self.has_target_branch
+
+    @property
+    def knows_some(self) -> bool:
+        """Whether the branch learns from domain labels of some images."""
+        return False
+
+    def reads_domain_labels(self, undivided: bool) -> bool:
+        """Whether the training net reads domain labels of the source images."""
+        return self.knows_some
+
+    def domain_labels(self, images: SourceImages) -> Labels:
+        """Those labels, where they are read."""
+        raise NotImplementedError
+
+    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
+        """The domains that are found or known before training, if any: ``equal_classes`` is meant in each of them."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plain(Method):
+    name, title = "plain", "source only, no normalisation"
+    normalisation = "none"
+    sees_target = False
+    k_target: ClassVar[int] = 0
+
+    def source_domains(self, sources: int) -> int:
+        return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOnly(Plain):
+    name, title = "source_only", "source only"
+    normalisation = "bn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dial(Method):
+    """All sources are one domain, all targets another."""
+
+    name, title = "dial", "DIAL"
+    k_target: ClassVar[int] = 1
+
+    def source_domains(self, sources: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aligned(Method):
+    """Methods that tell source domains apart, and target domains if there are several.
+
+    Several targets are latent: a branch of their own predicts them, in tests too. ``branch_norm`` "layers" is how we
+    read the paper: BN behind each layer of the branch that has parameters, except the last. It uses the branch's own
+    images; in ResNets it uses the whole batch.
+    """
+
+    k_target: Annotated[
+        _Latent, Help("target domains, latent if more than 1 (default: the number of targets; dial has 1)")
+    ]
+    branch_norm: Annotated[
+        Literal[*BRANCH_NORMS],
+        Help(
+            "what BN normalises in the branch that predicts domains: none: nothing; layers: the outputs of its layers, "
+            "as in the paper; centred: the input of the domain classifier (may divide latent targets by class), "
+            "logits: its logits, both without affine and not in the paper"
+        ),
+    ] = "layers"
+    branch_input: Annotated[
+        Literal[*BRANCH_INPUTS],
+        Help(
+            "what the branch reads from a dataset of features: the final features, or the statistics of early blocks "
+            "that the dataset has beside them; the latter is not in the paper"
+        ),
+    ] = "final"
+    domain_gain: Annotated[Rate, Help("factor of the normalised logits of --branch-norm logits")] = 1.0
+    no_w_gradient: Annotated[
+        bool, Help("do not train the branch that predicts domains by the losses on the classes")
+    ] = False
+
+    def __post_init__(self) -> None:
+        for name in ("branch_norm", "branch_input", "domain_gain", "no_w_gradient"):
+            value, usual = getattr(self, name), getattr(Aligned, name)
+            if value != usual and not self.predicts_domains:
+                raise ProgramError(
+                    f"{name}: got {value!r}, expected {usual!r}: {self.name} has no branch that predicts domains"
+                )
+        if self.domain_gain != 1 and self.branch_norm != "logits":
+            raise ProgramError(
+                f"domain_gain: got {self.domain_gain:g}, expected 1: it is a factor of normalised logits "
+                "(branch_norm logits)"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mda(Aligned):
+    """The paper's: a branch predicts which of k latent domains each source image is of."""
+
+    name, title = "mda", "mDA"
+    has_branch = is_latent = True
+
+    k: Annotated[_Latent, _K]
+    known_share: Annotated[Proportion, Help("share of source images whose domain label is known, 0 to 1", "SHARE")] = (
+        0.0
+    )
+    style_share: Annotated[
+        Proportion,
+        Help(
+            "share of source images, the surest of each cluster of their style, whose cluster is taken for their known "
+            "domain, 0 to 1; not in the paper",
+            "SHARE",
+        ),
+    ] = 0.0
+    permuted_w: Annotated[
+        bool, Help("a control: permute the rows of w in each batch, within each class and true domain")
+    ] = False
+    lambda_b: Annotated[
+        Weight, Help("weight of the balance term, which rewards using all k domains; not in the paper")
+    ] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.known_share and self.style_share:
+            raise ProgramError(
+                f"style_share: got {self.style_share!r}, expected 0 with known_share: one of them says which domains "
+                "are known"
+            )
+        for name in ("style_share", "lambda_b"):
+            if getattr(self, name) and self.k < 2:
+                raise ProgramError(f"{name}: got {getattr(self, name)!r}, expected 0 with a single latent domain")
+
+    def source_domains(self, sources: int) -> int:
+        return self.k
+
+    @property
+    def knows_some(self) -> bool:
+        return self.known_share > 0 or self.reads_style
+
+    @property
+    def reads_style(self) -> bool:
+        return self.style_share > 0
+
+    def domain_labels(self, images: SourceImages) -> Labels:
+        return images.surest_by_style(self.style_share) if self.reads_style else images.known(self.known_share)
+
+    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
+        return images.by_style() if self.reads_style else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiSource(Aligned):
+    """Every source is a known domain."""
+
+    name, title = "multi_source", "multi-source"
+
+    def source_domains(self, sources: int) -> int:
+        return sources
+
+    def reads_domain_labels(self, undivided: bool) -> bool:
+        return undivided
+
+    def domain_labels(self, images: SourceImages) -> Labels:
+        return images.all_known()
+
+    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
+        return labels or None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Control(Aligned):
+    """A method without a branch that gives each source image one of k domains before training.
+
+    It shows whether mDA does more than any division into k. With one domain it would be DIAL.
+    """
+
+    is_latent = True
+
+    k: Annotated[_Several, _K]
+
+    def source_domains(self, sources: int) -> int:
+        return self.k
+
+    def reads_domain_labels(self, undivided: bool) -> bool:
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomW(Control):
+    """Equal numbers of images in each domain, drawn at random."""
+
+    name, title = "random_w", "random balanced w"
+
+    def domain_labels(self, images: SourceImages) -> Labels:
+        return images.at_random()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeansW(Control):
+    """Clusters of each channel's mean and deviation."""
+
+    name, title = "kmeans_w", "k-means w"
+
+    def domain_labels(self, images: SourceImages) -> Labels:
+        return images.by_pixels()
+
+    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
+        return labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleW(Control):
+    """Clusters of the pictures' style, with the class as a nuisance."""
+
+    name, title = "style_w", "clusters of style as w"
+    reads_style = True
+
+    def domain_labels(self, images: SourceImages) -> Labels:
+        return images.by_style()
+
+    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
+        return labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class GhostW(RandomW):
+    """Equal numbers in each domain, drawn anew for each batch."""
+
+    name, title = "ghost_w", "ghost parts"
+    in_step = False
+
+
+METHODS: dict[str, type[Method]] = {
+    kind.name: kind for kind in (Plain, SourceOnly, Dial, Mda, MultiSource, RandomW, KMeansW, StyleW, GhostW)
+}
+"""By name, in the order of tables and pictures."""
+
+CONTROLS = tuple(name for name, kind in METHODS.items() if issubclass(kind, Control))
+"""The names of the controls."""
+
+LATENT = tuple(name for name, kind in METHODS.items() if kind.is_latent)
+"""The names of the methods for which k is a choice."""

@@ -1,0 +1,68 @@
+"""How a network is trained: solver schedule, batches, weights of the losses."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from annotated_types import Interval
+
+from latent_domains.common.validation import Help, Positive, Proportion, Rate, Weight
+
+DataOrder = Literal["stored", "shuffled"]
+"""Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
+
+BatchSplit = Literal["per_domain", "per_group", "equally", "by_size"]
+"""How a batch is made of the domains: see :class:`Recipe`."""
+
+Count = Annotated[int, Interval(ge=1, le=10**8)]
+"""Far beyond use, and within Caffe's 32 bits even times the number of domains."""
+
+LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
+"""A share of the iterations. Caffe's policy "step" repeats its step; after more than half of them it comes once."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Training protocol: solver schedule, batch, loss weights of Eq. 7.
+
+    A dataset has its usual one, an experiment the one that it is trained by. ``lr_policy`` is Caffe's: "inv" is Ganin
+    & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once, after the share ``lr_step`` of the
+    iterations. ``batch_split`` says what ``batch_size`` counts: the images of each domain ("per_domain"), those of all
+    sources, shared out equally, and again of each target ("per_group"), or those of the whole batch, shared out
+    "equally" or "by_size" of the domains. ``iter_size`` batches make one iteration. A snapshot is written and the
+    target tested every so many iterations; these numbers, and where it runs, make no other training.
+    """
+
+    iterations: Annotated[Count, Help("training iterations")]
+    batch_size: Annotated[Count, Help("images in a batch, counted as --batch-split says")]
+    batch_split: Annotated[
+        BatchSplit,
+        Help(
+            "what --batch-size counts: the images of each domain; those of all sources together and those of each "
+            "target (per_group); or the whole batch, divided equally or by the domains' sizes"
+        ),
+    ]
+    base_lr: Annotated[Rate, Help("initial learning rate")]
+    lr_policy: Literal["inv", "step"]
+    weight_decay: Weight
+    lambda_c: Annotated[Weight, Help("weight of the target's class entropy")]
+    lambda_d: Annotated[Weight, Help("weight of the domain entropy")]
+    lambda_t: Annotated[Weight, Help("weight of the domain log-loss")]
+    test_interval: Positive = field(compare=False)
+    snapshot_interval: Positive = field(compare=False)
+    data_order: Annotated[
+        DataOrder,
+        Help("order of the training images: as stored in the LMDB, or shuffled in every epoch, by --seed"),
+    ] = "shuffled"
+    lr_step: LaterHalf = 1.0
+    iter_size: Annotated[Count, Help("batches in one iteration")] = 1
+    momentum: Proportion = 0.9
+    moving_average_fraction: Proportion = 0.95
+    equal_classes: Annotated[
+        bool,
+        Help(
+            "draw source images so that all classes are equally frequent in each LMDB of the sources and, where "
+            "domains are found or known before training, in each domain of it; not in the paper"
+        ),
+    ] = False
+    test_mirror: Annotated[bool, Help("mirror test images at random, as the authors' ResNet net does")] = False
+    solver_mode: Literal["CPU", "GPU"] = field(default="GPU", compare=False)
