@@ -12,98 +12,18 @@ from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeVar
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Help, Natural, Positive, checked, checked_fields, hints
-from latent_domains.data.shares import check_shares, shares_text
+from latent_domains.common.validation import Help, Natural, checked, checked_fields, hints
+from latent_domains.data.shares import shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted
 from latent_domains.experiment.methods import BRANCH_INPUTS, BRANCH_NORMS, METHODS, Aligned, Mda, Method, Plain
-from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
-from latent_domains.experiment.recipe import Count, Recipe
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.parts import Net, Task
+from latent_domains.experiment.recipe import Recipe
+from latent_domains.experiment.short_names import SHORT, short
 
 SCHEMA = 2
 """Of an experiment as JSON. A new setting needs no other: what is absent has its default."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is learnt from what: labelled source domains and unlabelled targets of a dataset.
-
-    ``undivided``: the sources are one mixture of unknown domains, with ``shares`` in percent if these are chosen.
-    """
-
-    data: Dataset
-    sources: Annotated[tuple[str, ...], Help("source domains (default: the paper's)", "A+B+…")]
-    targets: Annotated[tuple[str, ...], Help("target domain or domains (default: the paper's)", "A+…")]
-    undivided: Annotated[
-        bool, Help("read the sources from one LMDB of unknown mixture, named A+B+… (python -m tools.join_lmdbs)")
-    ] = False
-    shares: Annotated[
-        tuple[Count, ...],
-        Help("read the sources from one LMDB, named A80+B20+…, with these percentages; implies --undivided", "P:P:…"),
-    ] = ()
-
-    def __post_init__(self) -> None:
-        for role, chosen in (("sources", self.sources), ("targets", self.targets)):
-            if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(self.data.domains):
-                expected = f"some of {', '.join(self.data.domains)} ({self.data.name}), each once"
-                raise ProgramError(f"{role}: got {', '.join(map(repr, chosen)) or 'none'}, expected {expected}")
-        for domain in self.sources:
-            if domain in self.targets:
-                raise ProgramError(f"sources: got {domain!r}, which is a target, expected other domains")
-            if domain in self.data.unlabelled:
-                raise ProgramError(f"sources: the images of {domain!r} have no labels, expected labelled domains")
-        if self.shares:
-            check_shares(self.shares, len(self.sources))
-            if not self.undivided:
-                raise ProgramError(f"shares: got {shares_text(self.shares)}, expected none for divided sources")
-
-    @property
-    def mixture(self) -> dict[str, int | None]:
-        """The sources in the dataset's order and the share of each in percent, None if it is not chosen."""
-        shares = dict(zip(self.sources, self.shares or [None] * len(self.sources), strict=True))
-        return {domain: shares[domain] for domain in self.data.domains if domain in shares}
-
-    @property
-    def source_inputs(self) -> tuple[str, ...]:
-        """The source images' LMDBs in training: one per source, or the undivided one.
-
-        A mixture has no order: it is named by its domains, and their shares, in the dataset's order.
-        """
-        if not self.undivided:
-            return self.sources
-        return ("+".join(f"{domain}{share or ''}" for domain, share in self.mixture.items()),)
-
-    @property
-    def tests(self) -> dict[str, str]:
-        """The target that each test net tests, by the net's name; a target without labels has none."""
-        names = ["test"] if len(self.targets) == 1 else [f"test_{target}" for target in self.targets]
-        tests = zip(names, self.targets, strict=True)
-        return {name: target for name, target in tests if target not in self.data.unlabelled}
-
-    def accuracy_name(self, target: str) -> str:
-        """Name of the accuracy on ``target`` in its test net."""
-        return "accuracy" if len(self.targets) == 1 else f"accuracy_{target}"
-
-
-@dataclass(frozen=True)
-class Net:
-    """The network that is trained, and how large its input is.
-
-    ``conv1_bias`` is a control: only the branch sees that bias, since mDA behind conv1 subtracts it.
-    """
-
-    network: Annotated[Literal[*NETWORKS], Help("the network that is trained (default: the dataset's)")]
-    image_size: Annotated[
-        Positive,
-        Help(
-            "side of the network's square input, with LMDBs of get_data --image-size (default: the network's)", "SIDE"
-        ),
-    ]
-    geometry: Annotated[
-        Literal[*GEOMETRIES],
-        Help("geometry of ResNet18: as in Torch, or as in the common Caffe model (default: torch)"),
-    ]
-    conv1_bias: Annotated[bool, Help("give the first convolution of the digits net a bias")] = False
 
 
 @dataclass(frozen=True)
@@ -221,8 +141,8 @@ class Experiment:
         own = self.settings
         chosen = [name for name in own if name not in ("sources", "targets", "seed") and own[name] != usual[name]]
         always = ["method", "k"] if self.method.is_latent else ["method"]
-        order = [*_SHORT, *(name for name in SETTINGS if name not in _SHORT)]
-        parts = [_short(name, own[name]) for name in order if name in {*always, *chosen}]
+        order = [*SHORT, *(name for name in SETTINGS if name not in SHORT)]
+        parts = [short(name, own[name]) for name in order if name in {*always, *chosen}]
         if (self.sources, self.targets) != (self.task.data.sources, self.task.data.targets):
             parts.append(f"{'+'.join(self.sources)}-{'+'.join(self.targets)}")
         return "_".join([*parts, f"seed{self.seed}"])
@@ -240,47 +160,6 @@ class Experiment:
             "net": _fields(self.net),
             "seed": self.seed,
         }
-
-
-_SHORT = {
-    "method": "{}",
-    "k": "k{}",
-    "k_target": "kt{}",
-    "undivided": "undivided",
-    "shares": "shares{}",
-    "known_share": "known{}",
-    "style_share": "style{}",
-    "branch_norm": "branch-{}",
-    "branch_input": "branch-on-{}",
-    "domain_gain": "gain{:g}",
-    "no_w_gradient": "nowgradient",
-    "permuted_w": "permutedw",
-    "equal_classes": "equalclasses",
-    "conv1_bias": "conv1bias",
-    "lambda_b": "balance{:g}",
-    "iterations": "iterations{}",
-    "batch_size": "batch{}",
-    "batch_split": "split-{}",
-    "data_order": "order-{}",
-    "iter_size": "itersize{}",
-    "base_lr": "lr{}",
-    "network": "{}",
-    "image_size": "size{}",
-    "geometry": "geometry-{}",
-    "lambda_c": "lambdac{}",
-    "lambda_d": "lambdad{}",
-    "lambda_t": "lambdat{}",
-    "test_mirror": "testmirror",
-}
-"""What folders' names make of a setting, in this order; another is called by its name."""
-
-
-def _short(name: str, value: Any) -> str:
-    if name == "shares":
-        value = "-".join(map(str, value))
-    elif name in ("known_share", "style_share"):
-        value = f"{100 * value:g}"
-    return _SHORT.get(name, f"{name.replace('_', '')}{{}}").format(value)
 
 
 def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
