@@ -1,11 +1,11 @@
 """Prototxt: read, and written as people write it (short messages on one line, a comment where something surprises)."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from caffe.proto.caffe_pb2 import LayerParameter, NetParameter, PoolingParameter
+from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
@@ -19,54 +19,8 @@ _WIDTH = 120
 _ESCAPED = re.compile(r"['\\\x00-\x1f\x7f]")
 """Characters that must be escaped between single quotes."""
 
-_COMMENTS: tuple[tuple[Callable[[LayerParameter], bool], str], ...] = (
-    (
-        lambda layer: layer.data_param.HasField("shuffle_seed"),
-        "Each epoch has an order of its own. Stock Caffe knows no shuffle_seed; without it the LMDB's order is read.",
-    ),
-    (
-        lambda layer: layer.data_param.HasField("records"),
-        "All classes are read in equal shares. Stock Caffe knows no records; without it each record is read once.",
-    ),
-    (
-        lambda layer: len(layer.convolution_param.pad_end) > 0,
-        "As TensorFlow pads: more behind the last row and column than before the first. Stock Caffe knows no pad_end.",
-    ),
-    (
-        lambda layer: layer.type == "Data" and len(layer.top) == 1 and layer.name.startswith("data_"),
-        "Target images come without a label top: nothing in this net can see their labels.",
-    ),
-    (
-        lambda layer: layer.type == "Data" and layer.name.startswith("domain_label_"),
-        "Known domains of the source images, one record for each of theirs; -1 where unknown.",
-    ),
-    (
-        lambda layer: layer.type == "Convolution" and len(layer.param) > 0 and layer.param[0].lr_mult == 0,
-        "The convolutions are frozen, as in the paper: they come from ImageNet.",
-    ),
-    (
-        lambda layer: layer.pooling_param.round_mode == PoolingParameter.FLOOR,
-        "As Torch pools: padded, and rounded down where Caffe rounds up.",
-    ),
-    (
-        lambda layer: layer.type == "Slice" and layer.top[0] in ("stem_source", "domain_features"),
-        "Sources and targets part ways: a branch predicts the domains of its own images alone.",
-    ),
-    (
-        lambda layer: layer.type == "DummyData",
-        "A group of one known domain: the softmax over one constant logit is 1.",
-    ),
-    (
-        lambda layer: layer.name == "w",
-        "w: a row of domain probabilities for each image, the sources' rows first.",
-    ),
-    (
-        lambda layer: layer.python_param.layer == "MDALayer",
-        "mDA, then a Scale that all domains share. The three blobs of mDA (sums of means and of variances, and their\n"
-        "# divisor) are its own: it updates them in forward, the solver must not.",
-    ),
-)
-"""Which layers get a comment, each the first time it applies in a net."""
+Comment = tuple[Callable[[LayerParameter], bool], str]
+"""Which layers a comment is about, and its text."""
 
 
 def read(file: Path, message: _Message, what: str = "a prototxt of Caffe's") -> _Message:
@@ -78,9 +32,9 @@ def read(file: Path, message: _Message, what: str = "a prototxt of Caffe's") -> 
         raise ProgramError(f"{file}: not {what}: {error}") from error
 
 
-def net_text(name: str, net: NetParameter) -> str:
-    """The net as prototxt."""
-    waiting = list(_COMMENTS)
+def net_text(name: str, net: NetParameter, comments: Sequence[Comment] = ()) -> str:
+    """The net as prototxt, with each of the comments at the first layer that it is about."""
+    waiting = list(comments)
     lines = list(_fields(NetParameter(name=name), ""))
     for layer in net.layer:
         for comment in [c for c in waiting if c[0](layer)]:

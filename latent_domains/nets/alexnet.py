@@ -21,6 +21,7 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
+from latent_domains.nets.comments import COMMENTS
 
 FEATURES = "fc7"
 """The blob of the features that shallow methods take, N×4096, before fc7's ReLU."""
@@ -61,7 +62,7 @@ def feature_net() -> str:
     pool5 = _convolutions(n, n.data)
     x = relu(n, "relu6", inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW, lr_mult=0))
     inner_product(n, FEATURES, x, 4096, bias=True, filler=NARROW, lr_mult=0)
-    return net_text("alexnet_fc7_features", n.to_proto())
+    return net_text("alexnet_fc7_features", n.to_proto(), COMMENTS)
 
 
 def _convolutions(n: NetSpec, data: Top) -> Top:

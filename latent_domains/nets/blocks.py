@@ -144,3 +144,11 @@ class Normalisation:
     def leaves_bias(self) -> bool:
         """Whether a bias before this normalisation has an effect: mDA and BN subtract it again."""
         return self.layer == "none"
+
+
+def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
+    """Join tops along the batch axis; a single one is passed on as it is."""
+    if len(tops) == 1:
+        return tops[0]
+    n[name] = L.Concat(*tops, axis=0)
+    return n[name]

@@ -14,6 +14,8 @@ from latent_domains.nets.alexnet_fc7 import ALEXNET_FC7
 from latent_domains.nets.any_features import ANY_FEATURES
 from latent_domains.nets.architecture import Architecture
 from latent_domains.nets.blocks import Normalisation
+from latent_domains.nets.comments import COMMENTS
+from latent_domains.nets.inputs import Batch, images, training_batch
 from latent_domains.nets.lite0 import LITE0
 from latent_domains.nets.mnist import MNIST
 from latent_domains.nets.resnet import RESNET
@@ -72,7 +74,7 @@ def make_nets(
     if experiment.method.predicts_domains:
         nets["domains"] = domain_net(experiment)
     title = f"{experiment.dataset}_{experiment.method.name}"
-    return {name: net_text(f"{title}_{name}", net.to_proto()) for name, net in nets.items()}
+    return {name: net_text(f"{title}_{name}", net.to_proto(), COMMENTS) for name, net in nets.items()}
 
 
 def train_net(
@@ -85,7 +87,7 @@ def train_net(
     """The training net. Source rows come first in every blob; target labels are in no blob at all."""
     network = architecture(experiment)
     n = NetSpec()
-    batch = domains.training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs, record_files)
+    batch = training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs, record_files)
     stem = network.stem(n, batch.data, experiment)
     source_logits, target_logits = _domain_logits(n, experiment, batch, stem)
     w = None
@@ -109,7 +111,7 @@ def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: 
     """Accuracy on a target's test images, with the target's running statistics."""
     n = NetSpec()
     lmdb = f"{data_folder}/{experiment.data.test_lmdb(target)}"
-    data = domains.images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.recipe.test_mirror)
+    data = images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.recipe.test_mirror)
     n[experiment.task.accuracy_name(target)] = L.Accuracy(_target_scores(n, experiment, data), n.label)
     return n
 
@@ -145,9 +147,7 @@ def _with_input(experiment: Experiment) -> NetSpec:
     return n
 
 
-def _domain_logits(
-    n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top
-) -> tuple[Top | None, Top | None]:
+def _domain_logits(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top) -> tuple[Top | None, Top | None]:
     """Logits of the source rows (n×k) and of the target rows (n×k_target); None where no branch predicts them.
 
     The branches share nothing but the stem.
@@ -171,7 +171,7 @@ def _domain_logits(
     return source, target
 
 
-def _own_rows(n: NetSpec, experiment: Experiment, batch: domains.Batch, stem: Top, prefix: str) -> Top:
+def _own_rows(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top, prefix: str) -> Top:
     """The features of a branch for the rows it decides about: the sources' or the targets'."""
     network = architecture(experiment)
     if not network.branch_sees_all:

@@ -28,6 +28,7 @@ from latent_domains.models.model import (
     write_model,
 )
 from latent_domains.models.prototxt import net_text
+from latent_domains.nets.comments import COMMENTS
 
 _LOSSES = (ENTROPY, "SoftmaxWithLoss", "Accuracy")
 
@@ -94,7 +95,7 @@ def convert(net: Path, weights: Path, out: Path, *, values: Mapping[str, str], o
     )
     beside = {}
     if train is not None:
-        beside[train_file] = about_lines(about) + net_text(f"{out.name}_train", train.definition()[0])
+        beside[train_file] = about_lines(about) + net_text(f"{out.name}_train", train.definition()[0], COMMENTS)
 
     def check(text: Path, _: Path) -> None:
         check_loads(text)
