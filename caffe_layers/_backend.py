@@ -1,6 +1,6 @@
-"""What a layer's two implementations share, the CPU's and the GPU's.
+"""What a layer's CPU and GPU implementations share.
 
-Which of the two runs, a batch's sizes, arrays to work in, and what a GPU finds wrong with a blob's values.
+The choice between the two, the sizes of a batch, working arrays, and the wrong values that a GPU reports.
 """
 
 import math
@@ -31,18 +31,21 @@ class Geometry(NamedTuple):
 
 
 class Backend:
-    """The implementation on the CPU or on a GPU. It is made anew for each shape; what a GPU found wrong outlives it."""
+    """A layer's implementation, on the CPU or on a GPU.
+
+    Each new shape makes a new one. A wrong value that a GPU has reported stays until it is read.
+    """
 
     def __init__(self) -> None:
         self._faults: dict[Device, Fault] = {}
 
     def make(self, on_cpu: Callable[[], Any], on_gpu: "Callable[[Device, Fault], Any]") -> None:
-        """Make the implementation, by one of the two, for a new shape."""
+        """Make the implementation for a new shape: by ``on_gpu`` where Caffe computes on a GPU, else by ``on_cpu``."""
         self._make = on_cpu, on_gpu
         self._choose(current())
 
     def now(self) -> Any:
-        """What a forward uses: the implementation for where Caffe computes, which may change between two of them."""
+        """The implementation for a forward: another one if Caffe has changed between CPU and GPU since the last."""
         device = current()
         if device is not self._device:
             self._choose(device)
@@ -61,7 +64,7 @@ class Backend:
 
 def current() -> "Device | None":
     """The device that Caffe computes on, None for the CPU. Raises RuntimeError in GPU mode if CuPy cannot be used."""
-    import caffe  # here: the mathematics, which works in this module's arrays, also runs where there is no Caffe
+    import caffe  # not above: the mathematics works in this module's arrays, and also runs where there is no Caffe
 
     # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.
     if getattr(caffe, "get_mode", lambda: "CPU")() == "CPU":
@@ -91,7 +94,7 @@ class Fault:
             self.argument, self._word = device.fault()
 
     def check(self, describe: Callable[[Place, int, float], str]) -> None:
-        """Raise ValueError with ``describe(place, number, value)`` if an earlier step left a fault; once for each."""
+        """Raise ValueError with ``describe(place, number, value)`` if an earlier step left a fault: once for each."""
         word = int(self._word[0])
         if word == 0:
             return
@@ -104,7 +107,7 @@ class Fault:
 class Pool:
     """Working arrays that all layers of a thread share, since only one of them computes at a time.
 
-    They go by name and type and come from ``allocate(size, dtype)``; their memory only ever grows.
+    ``allocate(size, dtype)`` makes them, one for each name and type. Their memory grows and never shrinks.
     """
 
     def __init__(self, allocate: Callable[[int, DTypeLike], Any]) -> None:
@@ -115,7 +118,7 @@ class Pool:
         """An uninitialised C-contiguous array; the next call with the same name and type reuses its memory."""
         views = self._local.__dict__.setdefault("views", {})
         request = name, shape, dtype
-        if request not in views:  # a view costs a GPU's host time
+        if request not in views:  # making a view of a GPU's array takes time on the host
             views[request] = self._view(*request)
         return views[request]
 
@@ -135,7 +138,7 @@ _pool = Pool(np.empty)
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray:
-    """An array of the calling thread's NumPy arrays.
+    """One of the calling thread's NumPy arrays (see ``Pool.array``).
 
     A layer that calls this in ``reshape`` allocates nothing in forward and backward.
     """

@@ -6,17 +6,18 @@ Each is a ValueError that names the layer, what it got and what it expected.
 from collections.abc import Sequence
 from typing import Any
 
-# Far looser than rounding, so that a finite difference may step beside the simplex; logits do not pass.
+# By how much a row of w may miss a sum of 1, and an entry fall below 0. Rounding and the steps of numerical gradients
+# are much smaller; logits are not taken for probabilities.
 SLACK = 0.05
 
 
 def role(kind: str, layer: Any) -> str:
-    """What a message about a blob's values begins with: a layer's type, and its name if Caffe tells it (ours does)."""
+    """The beginning of a message: the layer's type, and its name if Caffe tells it (our build does)."""
     return f'{kind} "{layer.name}"' if hasattr(layer, "name") else kind
 
 
 def shape(blob: Any) -> tuple[int, ...]:
-    """A blob's shape; by index, four times as fast as pycaffe's iterator, and Caffe reshapes before every forward."""
+    """A blob's shape. Each forward asks for it, and by index it takes a quarter of the time of pycaffe's iterator."""
     axes = blob.shape
     return tuple(axes[axis] for axis in range(len(axes)))
 
@@ -56,17 +57,20 @@ def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:
 
 
 def not_probabilities(role: str, found: str) -> str:
-    """The message for a row or column of w that is no probabilities."""
+    """The message for a row or column of w that does not hold probabilities."""
     return f"{role}: {found}; expected probabilities that sum to 1"
 
 
 def cancelled(domain: int, mass: float) -> str:
-    """What is found in a column of w whose entries below zero outweigh its sum, which is then anything."""
+    """What is wrong with a column of w whose entries below zero outweigh its sum: that sum says nothing."""
     return f"column {domain} of w sums to {mass:g}, less than its entries below zero take away"
 
 
 def not_finite(role: str, where: str, value: float, *, kept: bool = True) -> str:
-    """The message for statistics of a batch that would spoil the running ones for ever; were those ``kept`` from it?"""
+    """The message for an x that is not finite, which would spoil the running statistics for ever.
+
+    ``kept``: whether these are as before the batch, in all channels.
+    """
     then = (
         "its running statistics are as they were before this batch"
         if kept

@@ -1,10 +1,10 @@
 """CPU kernels for S = 1, where a row is one value and the channels are what is contiguous in memory.
 
 Load this module through ``_kernel_cache``: its functions compile when it is imported. Arrays: x, g, y are N×C
-float32; ``w`` and ``share`` N×D, and the domain statistics D×C, are float64. Threads share out tiles of channels; a
-single tile is the calling thread's, since waking another takes longer. Within a tile, blocks of channels are copied
-with the samples side by side, so that loops over these vectorise however few the channels are.
-Here m = x and v = 0, so that nothing of x's size is kept in float64.
+float32; ``w`` and ``share`` N×D, and the domain statistics D×C, are float64. Threads share out tiles of channels. The
+calling thread does a single tile itself, since waking another takes longer. Within a tile, each block of channels is
+copied so that its samples lie side by side: then loops over samples vectorise, however few channels there are.
+A row's mean m is x itself and its variance v is 0, so nothing of x's size is kept in float64.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from caffe_layers._kernel_cache import SUMS, kernel
 
 _DATA, _SMALL, _PARTS = "float32[:,::1]", "float64[:,::1]", "float64[:,:,::1]"
 TILE = 128
-_BLOCK = 4  # channels at once: more would need buffers of more than a small share of x
+_BLOCK = 4  # channels at once; with more, the buffers would not be small beside x
 _inner = njit(fastmath=SUMS, error_model="numpy")
 _linear, _input_slope, _term = njit(formulas.linear), njit(formulas.input_slope), _inner(formulas.weight_gradient_term)
 _mean_gradient, _variance_gradient = njit(formulas.mean_gradient), njit(formulas.variance_gradient)
@@ -23,7 +23,7 @@ _mean_gradient, _variance_gradient = njit(formulas.mean_gradient), njit(formulas
 
 @_inner
 def _turn(rows, first, columns):
-    """Write the columns of ``rows`` from ``first`` on into the rows of ``columns``, as far as there are any."""
+    """Copy the columns of ``rows`` from ``first`` on into the rows of ``columns``; return how many there were."""
     last = min(first + columns.shape[0], rows.shape[1])
     for i in range(rows.shape[0]):
         row = rows[i, first:last]
@@ -43,7 +43,7 @@ def _turn_back(columns, rows, first):
 
 @_inner
 def _turned(w):
-    """The D×N matrix, and the first sample of each domain and the one after its last: the rest has zeros only."""
+    """w as D×N, and each domain's span of samples (D×2: first, last + 1), outside of which w is zero."""
     samples, domains = w.shape
     result = np.empty((domains, samples))
     _turn(w, 0, result)
@@ -150,7 +150,7 @@ def _gradients(x, g, w, spans, share, mean, variance, inverse, dx, part, tile):
 def column_gradients(x, g, w, share, mean, variance, inverse, dx, parts):
     """∂x = Σ_d w_id (r_dc g + 2 ∂σ²/W x + …) and the terms of ∂w, summed over each tile's channels (tiles×D×N).
 
-    Empty arrays: a ``share`` of statistics that are constants, a ``dx`` or ``parts`` that is not wanted.
+    An empty ``share`` says that the statistics are constants, an empty ``dx`` or ``parts`` that it is not wanted.
     """
     w, spans = _turned(w)
     share, _ = _turned(share)

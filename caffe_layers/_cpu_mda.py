@@ -1,8 +1,8 @@
 """mDA on the CPU (paper section 3.2, Eq. 1-3, and their gradients).
 
-Kernels read and write what has x's size, N×C×S in float32: those of ``_row_kernels``, and where S is 1 those of
-``_column_kernels``. All that is smaller is float64 and computed by those of ``_domain_kernels``, or here by NumPy, with
-the formulas of ``_formulas``.
+Kernels read and write the arrays of x's size (N×C×S, float32): those of ``_row_kernels``, or of ``_column_kernels``
+where S is 1. Smaller arrays are float64. The kernels of ``_domain_kernels`` compute them, or NumPy here, with the
+formulas of ``_formulas``.
 Where S > 1, forward reads x twice and writes y; backward reads x and g = ∂L/∂y twice and writes ∂x.
 
     w                        N×D  assignment, rows sum to 1
@@ -28,7 +28,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 class CpuMda:
-    """The layer on blobs of pycaffe, in the host's memory. ``fixed``: the running statistics, not the batch's."""
+    """MDALayer on the CPU, on pycaffe's blobs. ``fixed``: with the running statistics, not the batch's."""
 
     def __init__(self, geometry: Geometry, eps: float, fraction: float, fixed: bool) -> None:
         self._geometry = geometry
@@ -39,12 +39,12 @@ class CpuMda:
         self._mean = np.zeros((domains, channels))
         self._variance = np.zeros((domains, channels))
         self._share: Array | None = None
-        self._mass = np.ones(domains)  # with fixed statistics no domain is without
+        self._mass = np.ones(domains)  # with fixed statistics every domain counts
         self._kernels = _kernel_cache.load("_domain_kernels")
         self._steps = Columns(geometry) if size == 1 else Rows(geometry)
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
-        """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
+        """Write y. Fold the batch's statistics, if it uses them, into the three blobs: from their row ``first`` on."""
         x, y = self._view(bottom[0].data), self._view(top[0].data)
         if np.may_share_memory(x, y):
             raise ValueError(_bottoms.in_place(role))
@@ -130,9 +130,10 @@ class Rows:
         dx: Array | None,
         dw: Array | None,
     ) -> None:
-        """∂x and ∂w into ``dx`` and ``dw``, unless None: through the map and the batch's statistics.
+        """Write ∂x to ``dx`` and ∂w to ``dw``, where these are not None.
 
-        With ``share`` None the statistics are constants, and the gradients go through the map alone.
+        The gradients go through the affine map and through the batch's statistics; if ``share`` is None, these are
+        constants, and the gradients go through the map alone.
         """
         fixed = share is None
         row_mean, row_variance, grad_sum, grad_dot = self._numbers("abcd")
@@ -156,7 +157,7 @@ class Rows:
                 dw += row_mean @ linear.T + row_variance @ grad_variance.T + constant.sum(axis=1)
         if dx is None:
             return
-        # The row sums are spent: their arrays hold the coefficients of ∂x.
+        # The row sums are not needed any more: now their arrays hold the coefficients of ∂x.
         scale, slope, offset = row_variance, grad_sum, grad_dot
         if fixed:  # ∂x_ics = scale_ic g_ics: x is not read
             np.matmul(w, inverse, out=scale)
@@ -178,7 +179,7 @@ class Rows:
     def _expected_mean(self, w: Array, mean: Array, work: Array) -> Array:
         """Each row's Σ_d w_id μ_dc, rounded to float32; ``work`` is overwritten.
 
-        Affine maps are written around it, so that rows with a large mean lose no digits.
+        The affine maps subtract it from x first, so that rows with a large mean lose no digits.
         """
         centre = self._centre()
         centre[...] = np.matmul(w, mean, out=work)
@@ -249,7 +250,7 @@ class Columns:
 
 
 def running_statistics(blobs: tuple[Array, Array, Array], mean: Array, variance: Array) -> None:
-    """The running mean and variance (D×C): each sum over its divisor, and zero for a domain never seen."""
+    """The running mean and variance (D×C): each sum divided by its divisor; zero for a domain never seen."""
     mean_sum, variance_sum, divisor = blobs
     scale = np.divide(1, divisor, out=np.zeros_like(divisor), where=divisor != 0)[:, None]
     np.multiply(mean_sum, scale, out=mean)
@@ -265,7 +266,7 @@ def _add_product(total: Array, first: Array, second: Array) -> None:
 
 
 def _check_columns(role: str, rows: NDArray) -> None:
-    """Raise if the entries below zero of a column of w outweigh its sum, that shares are divided by."""
+    """Raise if the entries below zero of a column of w outweigh its sum, by which shares are divided."""
     mass = rows.sum(axis=0, dtype=np.float64)
     cancelled = -np.minimum(rows, 0).sum(axis=0, dtype=np.float64) > mass
     if cancelled.any():
@@ -274,7 +275,10 @@ def _check_columns(role: str, rows: NDArray) -> None:
 
 
 def _check_finite(role: str, variance: Array) -> None:
-    """Raise unless σ² (D×C) is finite in float32, which a NaN or infinity in x makes it not; rounding below 0 is 0."""
+    """Raise unless σ² (D×C) is finite in float32; it is not if x has a NaN or an infinity.
+
+    Values that rounding left below 0 become 0.
+    """
     np.maximum(variance, 0, out=variance)  # keeps NaN
     if not variance.max() <= _LARGEST:
         domain, channel = np.argwhere(~(variance <= _LARGEST))[0]

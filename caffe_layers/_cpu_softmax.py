@@ -13,7 +13,7 @@ Array = NDArray[np.floating]
 
 
 class CpuAssignment:
-    """DomainAssignmentLayer for n×k logits, whose k columns begin at ``first`` of D."""
+    """DomainAssignmentLayer for logits n×k, which fill w (n×D) from column ``first`` on."""
 
     def __init__(self, shape: tuple[int, int], first: int) -> None:
         self._columns = slice(first, first + shape[1])

@@ -1,4 +1,4 @@
-"""The source of the CUDA kernels: a ``.cu`` file of this package, behind the formulas it shares with NumPy."""
+"""The source of the CUDA kernels: the formulas that they share with NumPy, then a ``.cu`` file of this package."""
 
 import ast
 from functools import cache
@@ -10,7 +10,7 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 @cache
 def source(name: str) -> str:
-    """CUDA C++ of the kernels in ``caffe_layers/NAME.cu``, the formulas and ``common.cuh`` before them; plain ASCII.
+    """CUDA C++: the formulas, ``common.cuh``, and the kernels of ``caffe_layers/NAME.cu``; plain ASCII.
 
     CuPy writes it to a file in the locale's encoding, and ``caffe`` may run in any locale.
     """
@@ -23,9 +23,9 @@ def source(name: str) -> str:
 
 
 def translated(text: str) -> str:
-    """C++ functions over double, one for each function of a Python module that is a single returned expression.
+    """The functions of a Python module as C++ functions of doubles; each has to be one return statement.
 
-    Raises ValueError, with the line, for Python that has no such translation.
+    Raises ValueError, with the line, for Python that has no translation.
     """
     functions: list[str] = []
     known = dict(_FUNCTIONS)

@@ -34,16 +34,16 @@ class Kernels(Protocol):
     """The kernels of one source file, compiled for one set of macros."""
 
     def launch(self, name: str, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
-        """Start a kernel. Arguments are arrays, None (a null pointer), and NumPy scalars of exactly its types."""
+        """Start a kernel. Arguments are arrays, None (a null pointer), and NumPy scalars of the kernel's types."""
 
 
 class Device(Protocol):
-    """What the layers ask of a GPU. Nothing here waits for it."""
+    """What the layers ask of a GPU. Nothing here waits for the GPU."""
 
     def data(self, blob: Any, shape: tuple[int, ...], first: int = 0) -> Array:
         """The blob's data, from its element ``first`` on, as a float32 array of ``shape``, without a copy.
 
-        One array object for one memory and shape. Raises RuntimeError if Caffe has it on another device.
+        The same memory and shape give the same object. Raises RuntimeError if Caffe has it on another device.
         """
 
     def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
@@ -70,7 +70,7 @@ class Device(Protocol):
 
 def gpu() -> Device:
     """The GPU that Caffe computes on. Raises RuntimeError if CuPy cannot be used."""
-    # CUDA keeps one device for a thread, whichever of the two libraries chose it.
+    # A thread has one current device in CUDA: CuPy sees the one that Caffe chose.
     return _gpu(_cupy().cuda.runtime.getDevice())
 
 
@@ -86,14 +86,14 @@ def _cupy() -> ModuleType:
         raise RuntimeError(
             f"caffe_layers: the layers need CuPy in Caffe's GPU mode, and it cannot be imported ({error}); {_REMEDY}"
         ) from error
-    # The oldest that the layers were tried with is 13. Before 12 a device that was left became GPU 0.
+    # The layers were tried with 13 and later. Before 12, who left a device got GPU 0, not the device before.
     if int(cupy.__version__.split(".")[0]) < 13:
         raise RuntimeError(f"caffe_layers: CuPy is {cupy.__version__}; expected 13 or later: {_REMEDY}")
     return cupy
 
 
 def import_cupy() -> ModuleType:
-    """CuPy, which is told where CUDA is before it looks, once, when it is imported. Raises ImportError."""
+    """Import CuPy. It looks for CUDA only once, on import, so it is told before where CUDA is. Raises ImportError."""
     show_cupy_the_wheels()
     return importlib.import_module("cupy")
 
@@ -101,7 +101,7 @@ def import_cupy() -> ModuleType:
 def show_cupy_the_wheels() -> None:
     """Tell CuPy for CUDA 13 where the toolkit of NVIDIA's wheels is, unless CUDA_PATH names another.
 
-    CuPy 13 looks for a toolkit where systems have theirs.
+    CuPy 13 itself looks for a toolkit only in a system's usual folders.
     """
     if "CUDA_PATH" in os.environ or not any(metadata.distributions(name="cupy-cuda13x")):
         return
@@ -110,7 +110,7 @@ def show_cupy_the_wheels() -> None:
         nvrtc = home / "lib/libnvrtc.so.13"
         if nvrtc.is_file() and (home / "include/cuda_runtime.h").is_file():
             os.environ["CUDA_PATH"] = str(home)
-            # CuPy opens NVRTC by its name, and NVRTC its other part: names of what is loaded are found.
+            # CuPy opens NVRTC by its name, and NVRTC its second library. What is loaded already is found by name.
             for library in (nvrtc, *nvrtc.parent.glob("libnvrtc-builtins.so.*")):
                 ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
             return
@@ -122,7 +122,7 @@ def _gpu(number: int) -> "Gpu":
 
 
 class Gpu:
-    """A GPU by CuPy (a ``Device``)."""
+    """A ``Device`` by CuPy."""
 
     def __init__(self, cupy: ModuleType, number: int) -> None:
         self._cupy = cupy
@@ -178,10 +178,10 @@ class Gpu:
 
 @contextmanager
 def kept_locale() -> Iterator[None]:
-    """Restore the thread's locale afterwards: NVRTC 11.8 leaves "C", in which Python reads and writes ASCII alone."""
+    """Restore the thread's locale afterwards: NVRTC 11.8 leaves "C", in which Python reads and writes only ASCII."""
     libc = ctypes.CDLL(None)
     libc.uselocale.argtypes, libc.uselocale.restype = [ctypes.c_void_p], ctypes.c_void_p
-    before = libc.uselocale(None)  # asks
+    before = libc.uselocale(None)  # asks; sets nothing
     try:
         yield
     finally:
@@ -211,5 +211,5 @@ class CupyKernels:
 
     def launch(self, name: str, grid: int, block: int | tuple[int, int], *arguments: Any) -> None:
         block = (block,) if isinstance(block, int) else block
-        # A null pointer and an address are 64 bits like any other.
+        # A null pointer is passed as a 64-bit zero.
         self._kernel(name)((grid,), block, tuple(np.uint64(0) if each is None else each for each in arguments))

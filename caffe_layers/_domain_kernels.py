@@ -1,6 +1,7 @@
-"""CPU kernels over w (N×D) and the domain statistics (D×C), in float64: too small for threads, and for NumPy's calls.
+"""CPU kernels over w (N×D) and the domain statistics (D×C), in float64.
 
-Load this module through ``_kernel_cache``: its functions compile when it is imported.
+These arrays are so small that waking threads, or calling NumPy, would take longer than the work itself. Load this
+module through ``_kernel_cache``: its functions compile when it is imported.
 """
 
 import numpy as np
@@ -52,7 +53,7 @@ def domain_shares(w):
 
 @kernel(f"{_STATISTICS}({_STATISTICS}, float64, {_DOMAINS})", threads=False)
 def inverse_deviation(variance, eps, mass):
-    """r = (σ² + ε)^-½, D×C; 0 for domains without mass, which silences their gradients."""
+    """r = (σ² + ε)^-½, D×C; 0 for domains without mass, which makes their gradients 0."""
     inverse = np.zeros(variance.shape)
     for d in range(variance.shape[0]):
         if mass[d] != 0:
@@ -63,10 +64,10 @@ def inverse_deviation(variance, eps, mass):
 
 @_inner
 def unbiased_factor(mass, size):
-    """m / (m - 1) with m = W_d S, and 1 where m <= 1: what makes a variance of m values unbiased.
+    """The factor m / (m - 1), m = W_d S, that makes a variance of m values unbiased; 1 where m <= 1.
 
-    It never exceeds 2, the factor of two values: a soft domain whose mass is just above one value would otherwise
-    put a single huge term into its running variance.
+    It is at most 2, its value for m = 2. Else a domain whose mass is just above one value would add one huge term to
+    its running variance.
     """
     count = mass * size
     return _factor(count) if count > 1 else 1.0

@@ -22,7 +22,7 @@ def inverse_deviation(variance, eps):
 
 
 def affine_offset(scale, centre, shift):
-    """What y = scale (x - centre) + offset adds, where ``shift`` is Σ_d w r μ (Eq. 3)."""
+    """The offset in y = scale (x - centre) + offset, where ``shift`` is Σ_d w r μ (Eq. 3)."""
     return scale * centre - shift
 
 
@@ -47,22 +47,22 @@ def weight_gradient_term(x, grad, mean, variance, inverse, grad_mean, grad_varia
 
 
 def linear(grad_mean, grad_variance, mean):
-    """What multiplies x in ``weight_gradient_term`` where g is zero, besides ∂σ²/W x². Divided by S, what ∂x adds."""
+    """The factor of x in ``weight_gradient_term``, for g = 0. Divided by S: a domain's part of ∂x for x = 0."""
     return grad_mean - 2 * grad_variance * mean
 
 
 def constant(grad_mean, grad_variance, mean, variance):
-    """What is left of ``weight_gradient_term`` where g and x are zero."""
+    """``weight_gradient_term`` for g = 0 and x = 0."""
     return grad_variance * (mean * mean - variance) - grad_mean * mean
 
 
 def input_slope(grad_variance, size):
-    """What multiplies x in ∂x, from one domain."""
+    """The factor of x in ∂x, from one domain."""
     return grad_variance * (2 / size)
 
 
 def unbiased_factor(count):
-    """m / (m - 1), for m > 1; never above 2, the factor of two values."""
+    """m / (m - 1), for m > 1; at most 2, its value for m = 2."""
     return minimum(count / (count - 1), 2)
 
 

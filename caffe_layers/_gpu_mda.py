@@ -1,6 +1,6 @@
 """mDA on a GPU: at most three kernels forward and four backward, and nothing that waits for them (see mda.cu).
 
-The host only starts kernels, and may be what takes the time: whatever does not change is made once.
+The host only starts kernels, but it can be slower than the GPU. So what does not change is made once.
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from caffe_layers import _bottoms
 from caffe_layers._backend import Fault, Geometry, Place
 from caffe_layers._device import Array, Device
 
-# Threads of a block of the N×C kernels: channels, and the parts that the samples are shared out into.
+# A block of the N×C kernels has TILE channels, and SLICES threads for each, which share out the samples.
 TILE, SLICES = 32, 16
-# Threads of a block over rows, and of one over the numbers of w.
+# Threads in a block: of the kernels over rows, and of those over the numbers of w.
 BLOCK, SUM_BLOCK = 256, 128
-# From here on a row is worth a whole block: four values a thread.
+# A row of so many values gets a whole block, with four values a thread.
 WHOLE_BLOCK = 4 * BLOCK
 
 
@@ -28,10 +28,10 @@ def lanes(size: int) -> int:
 
 
 class GpuMda:
-    """The layer on Caffe's device. Blobs are pycaffe's; their memory is used in place.
+    """MDALayer on Caffe's GPU, in the memory of pycaffe's blobs.
 
-    What forward leaves for backward, double but for ``centre``: the moments of rows (N×C) and the domains' masses (D),
-    means, variances and inverse deviations (D×C). All else lies in arrays that layers share.
+    Forward keeps for backward: the moments and centres of rows (N×C), the domains' masses (D), means, variances and
+    inverse deviations (D×C). These are float64, the centres float32. All layers share the other arrays.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class GpuMda:
             )
 
     def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any], blobs: Sequence[Any], first: int) -> None:
-        """Write y; with the batch's statistics, fold them into the layer's three blobs, from domain ``first`` on."""
+        """Write y. Fold the batch's statistics, if it uses them, into the three blobs: from their row ``first`` on."""
         self._fault.check(lambda place, number, found: _describe(role, place, number, found))
         device, geometry = self._device, self._geometry
         with device.active():

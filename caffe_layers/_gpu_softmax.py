@@ -17,7 +17,7 @@ def _blocks(threads: int) -> int:
 
 
 class GpuAssignment:
-    """DomainAssignmentLayer for n×k logits, whose k columns begin at ``first`` of D. One kernel each way."""
+    """DomainAssignmentLayer for logits n×k, which fill w (n×D) from column ``first`` on. One kernel each way."""
 
     def __init__(self, device: Device, fault: Fault, shape: tuple[int, int], first: int, domains: int) -> None:
         self._device, self._fault = device, fault

@@ -5,8 +5,8 @@ two processes that compile at once, or two kinds of CPU on a shared folder, can 
 other's code. So every combination of sources, numba and CPU gets a folder of its own, and one process at a time may
 compile into it; the others wait and load.
 
-A process that compiles is one of its own, which computes nothing. The code that numba runs where it compiled is not
-the code that it keeps: on the way to disk a kernel is optimised once more, with other last bits in sums.
+A separate process compiles, and computes nothing. For numba optimises a kernel once more when it writes it to disk: the
+process that compiled it would run the code from before, whose sums differ in their last bits.
 """
 
 import ctypes
@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-# Only sums over the innermost loop may be reassociated, to be vectorised; NaN and infinities keep their meaning.
+# Sums of innermost loops may be taken in another order, to be vectorised. NaN and infinities keep their meaning.
 SUMS = {"contract", "reassoc", "nsz"}
 
 
@@ -36,12 +36,12 @@ def load_all() -> None:
 def load(name: str) -> ModuleType:
     """Import the kernel module ``caffe_layers.NAME``.
 
-    In the calling thread it has as many threads as OpenMP, by which Caffe's layers go (OMP_NUM_THREADS), though no more
-    than NUMBA_NUM_THREADS.
+    Kernels that the calling thread starts have as many threads as OpenMP gives Caffe's layers (OMP_NUM_THREADS), but at
+    most NUMBA_NUM_THREADS.
     """
     try:
         openmp = ctypes.CDLL("libgomp.so.1")
-    except OSError:  # then no other layer has threads
+    except OSError:  # no OpenMP: no other layer has threads
         return _load(name)
     threads = openmp.omp_get_max_threads()
     module = _load(name)
@@ -63,7 +63,7 @@ def _load(name: str) -> ModuleType:
     import llvmlite.binding
     import numba
 
-    # The formulas are compiled into the kernels; numba looks at a kernel's own file alone.
+    # The formulas are compiled into the kernels, but numba looks for changes in a kernel's own file only.
     files = (Path(__file__).with_name(f"{each}.py") for each in (name, "_formulas", "_kernel_cache"))
     source = b"\0".join(file.read_bytes() for file in files)
     cpu = f"{numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()} {numba.config.CPU_FEATURES or ''}"
@@ -86,7 +86,7 @@ def _load(name: str) -> ModuleType:
 
 
 def kernel(signature: str, *, sums: bool = False, threads: bool = True) -> Callable[[Callable], Callable]:
-    """Decorates a kernel: compiled, or taken from disk, as its module is loaded."""
+    """A decorator: the kernel is compiled, or read from disk, when its module is loaded."""
     from numba import njit
 
     fastmath = SUMS if sums else {"contract"}
@@ -99,16 +99,16 @@ def _say_once(line: str) -> None:
 
 
 def _compile(module: str, folder: Path) -> None:
-    """Have the module's machine code made by another process, unless it lies in the folder.
+    """Let another process compile the module, unless its machine code is in the folder.
 
-    Where that fails, importing the module compiles it, or says what is wrong with it.
+    If that fails, importing the module compiles it here, or says what is wrong with it.
     """
     done = folder / "complete"
     if done.exists():
         return
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder)}
-    # In `caffe train` the interpreter is embedded: its executable is the one that PATH names.
+    # In `caffe train` the interpreter is embedded and may not know its executable: then it is that of PATH.
     command = [sys.executable or "python3", "-c", f"import {module}"]
     with suppress(OSError):
         if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:

@@ -65,7 +65,7 @@ def parse(role: str, text: str, keys: Mapping[str, Key]) -> dict[str, Any]:
         fail(f"holds {constant}; expected finite numbers")
 
     def whole(digits: str) -> int | float:
-        # Python reads no integer of thousands of digits: like 1e999 it is infinite.
+        # Python refuses an integer of thousands of digits. Like 1e999 it counts as infinite.
         return int(digits) if len(digits) < 1000 else float(digits)
 
     try:

@@ -2,7 +2,7 @@
 
 Load this module through ``_kernel_cache``: its functions compile when it is imported. Arrays are x, g, y of R×S
 float32 with R = N·C, and one number per row (R): ``centre`` float32, the rest float64. Sums run over slices of a row:
-over two indices they vectorise as gathers, six to nine times as slow.
+indexed by row and position they vectorise as gathers, six to nine times as slow.
 """
 
 import numpy as np

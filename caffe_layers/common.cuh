@@ -5,9 +5,9 @@ const float LARGEST = 3.4e38f;  // nearly; larger ones are as good as infinite
 // What may be wrong (_backend.Place).
 enum Place { ROW = 1, COLUMN, CHANNEL };
 
-// Tells the host, which reads the word before a later step, of a wrong value: the place in two bits, which one of its
-// kind in thirty, the value in the lower half (see _backend.Fault). The step may be of another shape: no number here
-// depends on one.
+// Reports a wrong value to the host, which reads the word before a later step: the place in two bits, its number in
+// thirty, the value in the lower half (see _backend.Fault). That step may have another shape, so no number here depends
+// on the shape.
 __device__ void report(unsigned long long* fault, Place place, int number, float value) {
   unsigned long long upper = (unsigned long long)place << 30 | number;
   *(volatile unsigned long long*)fault = upper << 32 | (unsigned)__float_as_int(value);

@@ -24,8 +24,8 @@ class DomainAssignmentLayer(caffe.Layer):
     A batch is groups of rows (sources, then targets). Each group of k_g domains has one such layer; Concat joins
     their tops. A group of one domain needs logits too, whose values do not matter.
 
-    Bottoms: logits (n×k_g), optionally labels (n): the sample's domain within the group, 0 to k_g - 1, whose row
-    becomes one-hot and gives no gradient; -1 where it is unknown and the softmax stands.
+    Bottoms: logits (n×k_g); optionally labels (n), each sample's domain within the group. For a label from 0 to
+    k_g - 1 the row of w is one-hot and gives no gradient; for -1, unknown, it is the softmax.
     Top: w (n×D).
 
     ``param_str`` (JSON):
@@ -42,8 +42,8 @@ class DomainAssignmentLayer(caffe.Layer):
         }
 
     Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes
-    and columns that do not fit into D; in ``forward``, for labels out of range (on a GPU, which nothing waits for, in
-    a later ``forward``: w is NaN until then). Raises RuntimeError in GPU mode without CuPy.
+    and columns that do not fit into D; in ``forward``, for labels out of range. (Nothing waits for a GPU: there w is
+    NaN, and a later ``forward`` raises the error.) Raises RuntimeError in GPU mode without CuPy.
     """
 
     def setup(self, bottom, top) -> None:

@@ -28,8 +28,8 @@ class EntropyLossLayer(caffe.Layer):
         }
 
     Raises ValueError, in ``setup``, for a ``param_str`` or a wrong number of blobs; in ``reshape``, for wrong
-    shapes; in ``forward``, for labels that are not -1, 0, 1, … Nothing waits for a GPU: there the loss is NaN, and a
-    later ``forward`` raises it. Raises RuntimeError in GPU mode without CuPy.
+    shapes; in ``forward``, for labels that are not -1, 0, 1, … (Nothing waits for a GPU: there the loss is NaN, and a
+    later ``forward`` raises the error.) Raises RuntimeError in GPU mode without CuPy.
     """
 
     def setup(self, bottom, top) -> None:

@@ -31,7 +31,7 @@ __device__ Row row_of(const float* x, long long block, long long rows, int size,
 }
 
 // Calls one(s) for each single value of this thread's share of a row, four(q) for each group of four, and join() after
-// at most RUN groups: float sums run no longer than that before they become a double.
+// at most RUN groups: it adds the sums of floats to doubles while they are short.
 const int RUN = 16;
 
 template <class One, class Four, class Join>
@@ -54,9 +54,9 @@ __device__ __forceinline__ const float4* quads_of(const float* x, const Row& row
 
 __device__ __forceinline__ float4* quads_of(float* x, const Row& row) { return (float4*)(x + row.start + row.head); }
 
-// Mean and biased variance of every row. Each thread subtracts one value of its own from all values that it reads, and
-// no two threads subtract the same one. The squared distances of these values from the mean are terms of the row's own
-// sum of squares. So rounding errors grow at most with the number of values of a thread, whatever the row holds.
+// Mean and biased variance of every row. Each thread subtracts an origin from all values that it reads. Its origin is a
+// value of the row, and no other thread has the same one. So the squared distances of the origins from the mean are all
+// terms of the row's sum of squares, and rounding errors grow at most with the number of values of a thread.
 extern "C" __global__ void row_moments(const float* __restrict__ x, double* __restrict__ mean,
                                        double* __restrict__ variance, long long rows, int size, int lanes) {
   Row row = row_of(x, blockIdx.x, rows, size, lanes);
@@ -129,8 +129,8 @@ extern "C" __global__ void row_gradients(const float* __restrict__ x, const floa
   }
 }
 
-// y = scale (x - centre) + offset. This kernel and the next begin with the last row: the end of x is what the cache
-// still holds of the kernel before.
+// y = scale (x - centre) + offset. This kernel and the next begin with the last row, because the cache still holds the
+// end of x from the kernel before.
 extern "C" __global__ void row_affine(const float* __restrict__ x, const float* __restrict__ centre,
                                       const float* __restrict__ scale, const float* __restrict__ offset,
                                       float* __restrict__ y, long long rows, int size, int lanes) {
@@ -184,7 +184,7 @@ __device__ double over_slices(double value) {
   return total;
 }
 
-// What a row of x is for these kernels: the moments of its values, and what the gradient says of it. A row of one
+// What these kernels read of the rows of x: the moments of their values, and the sums of their gradients. A row of one
 // value is its own mean and centre.
 struct Rows {
   const float *x, *g;
@@ -205,8 +205,8 @@ struct Rows {
 #endif
 };
 
-// The masses W (D) of w, and whether all of its rows are probabilities. One that is not is reported with its sum or its
-// least element; and a column whose entries below zero outweigh its sum.
+// Writes the masses W (D) and returns whether w is right. A row that is not probabilities is reported, with its sum or
+// its least element; so is a column whose entries below zero outweigh its sum, with that sum.
 __device__ bool domain_masses(const float* w, int samples, double* mass, unsigned long long* fault) {
   __shared__ int wrong, below_zero;
   int thread = threadIdx.y * TILE + threadIdx.x;
@@ -245,9 +245,9 @@ __device__ bool domain_masses(const float* w, int samples, double* mass, unsigne
   return !wrong;
 }
 
-// Eq. 1-3. The domains' statistics, D×C: the batch's, which are folded into the running sums, or with `fixed` the running
-// ones. Where w is wrong the running sums stay as they are and the result is NaN; so do those of a channel that is not
-// finite. Then what they make of each row: y, if a row is one value, else the coefficients of row_affine.
+// Eq. 1-3. First the domains' statistics (D×C): with `fixed` the running ones, else the batch's, which are folded into
+// the running sums. If w is wrong, no running sum changes, the result is NaN; if a channel is not finite, its running
+// sums do not change. Then, for each row: y if the row is one value, else the coefficients of row_affine.
 extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
     const float* __restrict__ x, const double* __restrict__ row_mean,
                                       const double* __restrict__ row_variance, const float* __restrict__ w,
@@ -331,9 +331,9 @@ extern "C" __global__ void __launch_bounds__(TILE * SLICES) statistics(
   }
 }
 
-// The gradients by the domains' statistics, and what they make of each row: dx, if a row is one value, else the
-// coefficients of row_input_gradient (with `fixed` statistics those but `scales` are zero). And each block's part of
-// ∂w_id, the sum over its channels (blocks×N×D).
+// First the gradients of the domains' statistics. Then, for each row: dx if the row is one value, else the coefficients
+// of row_input_gradient (with `fixed`, all but `scales` are zero). And each block's part of ∂w_id, the sum over its
+// channels (blocks×N×D).
 extern "C" __global__ void __launch_bounds__(TILE * SLICES) gradients(
     const float* __restrict__ x, const float* __restrict__ g, const double* __restrict__ row_mean,
     const double* __restrict__ row_variance, const double* __restrict__ grad_sum, const double* __restrict__ grad_dot,

@@ -51,8 +51,8 @@ class MDALayer(caffe.Layer):
 
     Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for wrong shapes;
     in ``forward``, for an in-place top, for rows of w that are not probabilities and for an x that is not finite where
-    the batch's statistics are used: such a batch does not enter the blobs. (On a GPU, which nothing waits for, it
-    raises in a later ``forward``; of an x that is not finite the other channels have entered then.) Raises
+    the batch's statistics are used: such a batch does not enter the blobs. (Nothing waits for a GPU: there a later
+    ``forward`` raises the error. If x was not finite, its finite channels have then entered the blobs.) Raises
     RuntimeError in GPU mode without CuPy.
     """
 

@@ -1,4 +1,4 @@
-"""Row numbers in a random order within classes and sources: a control of what rows of w carry."""
+"""Row numbers, permuted at random within class and source: a control that shows what rows of w tell."""
 
 from zlib import crc32
 
@@ -15,7 +15,7 @@ _ROWS = _param_str.Key(
 
 
 class PermutationLayer(caffe.Layer):
-    """For each row of a batch the number of another one of the same class and the same source, each number once.
+    """Gives each row of a batch the number of a row of the same class and source; each number occurs once.
 
     Caffe's ``BatchReindex`` takes the numbers, and passes gradients back to where the rows came from. The order is
     random, but follows from the labels of the batch, so that a training that is resumed draws it again.
@@ -23,7 +23,7 @@ class PermutationLayer(caffe.Layer):
     Bottom: class labels (n). Top: row numbers (n).
 
     ``param_str`` (JSON):
-        rows  how many rows each source has, which come one source after the other
+        rows  how many rows each source has; the rows of a source are together, in the order of this list
 
     Raises ValueError, in ``setup``, for a wrong ``param_str`` or number of blobs; in ``reshape``, for a wrong shape.
     """

@@ -1,5 +1,5 @@
 // Domain assignment and entropy loss on the GPU. The formulas called here stand before this text (see _cuda_source).
-// Everything is computed in double. A label that is none is reported, and makes the result NaN.
+// Everything is computed in double. A wrong label is reported, and makes the result NaN.
 
 const int UNKNOWN = -1;
 
