@@ -1,4 +1,4 @@
-"""The layers that a net from outside may have: Caffe imports, opens and overwrites what layers name."""
+"""The layers that a net from outside may have. Others name modules and files that Caffe would import or overwrite."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -20,7 +20,7 @@ PURE = frozenset(_PURE.split())
 """Layer types that compute, and touch no file."""
 
 DATA = frozenset({"Data", "HDF5Data", "ImageData", "MemoryData", "WindowData"})
-"""Layer types that read what the net names, for programs that replace or only show them."""
+"""Layer types that read files which the net names: for programs that replace these layers, or only show them."""
 
 _MODULE = caffe_layers.__name__
 
@@ -37,7 +37,7 @@ def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
 
 
 def check_allowed(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:
-    """Raise ProgramError naming ``file`` if a net has a layer that is not allowed, in any phase, or of the old format.
+    """Raise ProgramError naming ``file`` if a net has a layer of the old format or, in any phase, one not allowed.
 
     Allowed are the types of PURE, those in ``also``, and the Python layers of ``caffe_layers``.
     """

@@ -12,7 +12,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 
 TOLERANCE = 1e-4
-"""The largest difference of a converter's result, relative to the largest value of the blob."""
+"""The difference that a converter's result may have, as a part of the largest value of the blob."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Difference:
     relative: float
     """The largest difference of a value, as a part of the largest expected value.
 
-    Infinite if a value is not finite, and where all expected values are 0 unless all found ones are.
+    Infinite if a value is not finite, or if all expected values are 0 and not all found ones are.
     """
 
 
@@ -40,7 +40,7 @@ def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floa
 
 
 def makers(net: NetParameter) -> dict[str, LayerParameter]:
-    """The Softmax and ArgMax layers of a net by the blobs that they make, where what they read is still there."""
+    """The Softmax and ArgMax layers of a net whose bottoms are still there after a forward, by the blobs they make."""
     found: dict[str, LayerParameter] = {}
     for layer in net.layer:
         found = {top: maker for top, maker in found.items() if not {top, *maker.bottom} & set(layer.top)}
@@ -56,9 +56,9 @@ def differences(
 ) -> list[Difference]:
     """Compare the blobs ``found`` with those ``expected`` by the same names.
 
-    Some are compared by what the layer read that they are ``made_by`` (:func:`makers`). A softmax turns the rounding of
-    a large input, which is relative to its size, into a difference of the same absolute size: that is divided by the
-    size over 10. Places that an ArgMax finds are compared by the scores there: two may be even to within rounding.
+    For blobs ``made_by`` a Softmax or an ArgMax (:func:`makers`) it also looks at what that layer read. The rounding of
+    a large input becomes a difference of the same absolute size behind a softmax: it is divided by the size over 10.
+    The places that an ArgMax finds are compared by their scores, as two scores may be equal but for rounding.
     """
     rows = []
     for name, values in found.items():
@@ -79,7 +79,7 @@ def _by_scores(
     expected: NDArray[np.floating],
     found: NDArray[np.floating],
 ) -> float:
-    """How far the ``scores`` at the places that an ArgMax found are from those where it should have looked."""
+    """How far the ``scores`` at the places that an ArgMax found are from those at the expected places."""
     axis, rest = maker.argmax_param.axis, 0.0
     if not maker.argmax_param.HasField("axis"):  # N×1×k of all values of an image, or N×2×k, with the scores
         rest = difference("", expected[:, 1:], found[:, 1:]).relative
@@ -98,7 +98,7 @@ def worst(rows: Sequence[Difference]) -> Difference:
 
 
 def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
-    """Replace rows, by name, by those of ``others`` with a larger difference: batch by batch."""
+    """Replace the rows for which ``others`` have a larger difference under the same name, as after another batch."""
     for row in others:
         rows[row.name] = worst([rows.get(row.name, row), row])
 

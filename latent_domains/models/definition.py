@@ -7,7 +7,7 @@ from caffe.proto.caffe_pb2 import BlobShape, LayerParameter, NetParameter, NetSt
 from latent_domains.common.program import ProgramError
 
 _LEVEL = 0
-"""Of every net that pycaffe is not told another one for, whatever its file says."""
+"""pycaffe's default: it replaces the level in a net's file."""
 
 
 def check_format(net: NetParameter, file: Path) -> None:
@@ -20,9 +20,9 @@ def check_format(net: NetParameter, file: Path) -> None:
 
 
 def for_phase(net: NetParameter, phase: int, file: Path) -> NetParameter:
-    """The layers of ``net`` that Caffe makes for the TRAIN or the TEST phase, without the rules that chose them.
+    """The layers of ``net`` that Caffe makes for the TRAIN or the TEST phase, without their include and exclude rules.
 
-    It must be a net that Caffe loads. Inputs that it names by itself, as older files do, become Input layers. Raises
+    Caffe must be able to load it. Inputs that are fields of the net, as in older files, become Input layers. Raises
     ProgramError naming ``file`` if its layers are of Caffe's old format.
     """
     check_format(net, file)

@@ -37,14 +37,14 @@ _ROLES = {
 """Roles by type. A loss has Loss in its type."""
 
 _FOLLOWERS = {"BatchNorm", "Clip", "Dropout", "LRN", "MDALayer", "PReLU", "Pooling", "ReLU", "Scale"}
-"""Types that join the box of the layer before them, if nothing else reads what it makes."""
+"""Types that share a box with the layer before them, if they alone read what that layer makes."""
 
 _DETAILED = ("convolution_param", "inner_product_param", "pooling_param", "slice_param", "concat_param")
-"""Parameters that are shown as the prototxt has them, but for fillers."""
+"""Parameters that are shown as in the prototxt, but without fillers."""
 
-_FONT = '"DejaVu Sans,Verdana,Helvetica,sans-serif"'  # the widest first: the text fits its box in all of them
+_FONT = '"DejaVu Sans,Verdana,Helvetica,sans-serif"'  # the widest first, so that the text fits its box in any of them
 
-_SPACE = "\N{NO-BREAK SPACE}"  # SVG drops a plain one where a text begins
+_SPACE = "\N{NO-BREAK SPACE}"  # at the beginning of a text SVG drops a plain space
 
 _LINE = "#444444"
 
@@ -63,7 +63,7 @@ def draw(net: NetParameter, image_format: str = "svg") -> bytes:
 
 
 def _dot(net: Graph) -> pydot.Dot:
-    """The boxes, arrows from box to box, and an ellipse for what is read aside or comes from outside."""
+    """The boxes, the arrows between them, and an ellipse for each blob that no arrow leads from or no layer makes."""
     graph = pydot.Dot("net", graph_type="digraph", rankdir="TB", bgcolor="white", pad=0.2, ranksep=0.35)
     graph.set_node_defaults(fontname=_FONT, fontsize=11, shape="plain")
     graph.set_edge_defaults(fontname=_FONT, fontsize=9, fontcolor=_LINE, color=_LINE, arrowsize=0.7)
@@ -102,14 +102,14 @@ def _asides(node: Node) -> list[Value]:
 
 
 def _branch(net: Graph) -> set[Node]:
-    """The layers that make ``w`` and nothing else, from the stem's end on."""
+    """The layers after the stem that serve only to make ``w``."""
     assigning = [blob for node in net.nodes if node.kind == "DomainAssignmentLayer" for blob in node.bottoms]
     normalised = [blob for node in net.nodes if node.kind == "MDALayer" for blob in _inputs(node)]
     return set(net.ancestors(assigning, _inputs)) - set(net.ancestors(normalised, _inputs))
 
 
 def _boxes(net: Graph) -> list[list[Node]]:
-    """The layers, each with those that follow it alone."""
+    """The layers in groups, a box each: a layer, and the followers that alone read it."""
     boxes: dict[Node, list[Node]] = {}
     for node in net.nodes:
         inputs = _inputs(node)
@@ -121,7 +121,7 @@ def _boxes(net: Graph) -> list[list[Node]]:
 
 
 def _table(box: list[Node], branch: set[Node]) -> str:
-    """A box as graphviz's HTML: a row a layer, coloured by its role, asides at its left."""
+    """A box as graphviz's HTML: a row for each layer, coloured by its role, with its asides on the left."""
     rows = []
     columns = 1 + max(len(_asides(node)) for node in box)
     for node in box:
@@ -137,7 +137,7 @@ def _table(box: list[Node], branch: set[Node]) -> str:
 
 
 def _text(text: str) -> str:
-    """As graphviz's HTML takes it: never empty, and nothing that cannot be printed."""
+    """Text for graphviz's HTML, which must not be empty and takes only printable characters."""
     printable = (c if c.isprintable() or c == _SPACE else "\N{REPLACEMENT CHARACTER}" for c in text)
     return html.escape("".join(printable)) or _SPACE
 

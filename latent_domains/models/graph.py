@@ -1,8 +1,8 @@
 """A net as a graph of values, so that layers can be taken out and put in.
 
-In a prototxt several arrays share a blob's name where layers work in place. Here each array is a Value of its own,
-made by one node and read by any number; :meth:`Graph.definition` gives blobs their names again. Whatever is done to the
-graph, a Value that stays is the same array: that is what a converted net is compared by.
+In a prototxt several arrays share a blob's name if layers work in place. Here each array is a Value of its own: one
+node makes it, any number may read it. :meth:`Graph.definition` gives blobs their names again. Changes of the graph do
+not change what a remaining Value holds, so a converted net can be compared with the original Value by Value.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,16 +17,15 @@ from latent_domains.common.program import ProgramError
 from latent_domains.models.model import Model
 
 Blob = NDArray[np.floating]
-"""A layer's parameters: of 32 bits as in the model, of 64 where something was folded into them."""
+"""A layer's parameters: float32 as in the model, float64 if something was folded into them."""
 
 _TRAINING_FIELDS = ("param", "propagate_down", "loss_weight")
-"""Of a layer: they mean nothing in a net for tests. (``param`` also shares blobs by name: here each layer has its own.)
-"""
+"""Fields of a layer that mean nothing in a net for tests. (``param`` could also make layers share blobs; none do.)"""
 
 _FILLERS = ("weight_filler", "bias_filler", "filler")
 
 _LENDERS = frozenset({"Concat", "DummyData", "Flatten", "Input", "Parameter", "Reshape", "Slice", "Split"})
-"""Types whose tops may be memory that no pass fills anew, or that other layers read: inputs, constants, a bottom's."""
+"""Types whose tops may not be overwritten: inputs and constants, which no pass fills again, and views of a bottom."""
 
 
 def kind(layer: LayerParameter) -> str:
@@ -36,7 +35,7 @@ def kind(layer: LayerParameter) -> str:
 
 @dataclass(eq=False)
 class Value:
-    """An array between layers: its name, its shape where it is known, and the value whose place it takes, if any."""
+    """An array between layers: its name, its shape if known, and the value that it overwrites, if any."""
 
     name: str
     shape: tuple[int, ...] = ()
@@ -46,7 +45,7 @@ class Value:
 
 @dataclass(eq=False)
 class Node:
-    """A layer with what it reads, what it makes and its blobs; the bottoms and tops in ``layer`` are not used."""
+    """A layer, what it reads and makes, and its parameters. The bottoms and tops in ``layer`` are not used."""
 
     layer: LayerParameter
     bottoms: list[Value]
@@ -72,7 +71,7 @@ class Node:
 
     @property
     def lends(self) -> bool:
-        """Whether its tops are its bottom's memory. (A Slice or Concat of several copies.)"""
+        """Whether its tops use its bottom's memory. (A Slice or Concat with several tops or bottoms copies.)"""
         return self.type in _LENDERS and len(self.bottoms) == 1 and (len(self.tops) == 1 or self.type == "Split")
 
     def axis(self, axis: int) -> int:
@@ -87,13 +86,13 @@ class Graph:
     name: str
     nodes: list[Node]
     outputs: set[Value] | None = None
-    """The values that nothing reads in the original net: they stay. By default, those that nothing reads now."""
+    """The original net's outputs, which stay. By default these are the values that nothing reads now."""
     names: set[str] = field(default_factory=set)
-    """Names of layers and blobs, those that are gone too: a new layer gets another one."""
+    """Names of layers and blobs, also of removed ones: no new layer gets one of them."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user."""
     blob_names: Mapping[Value, str] = field(default_factory=dict)
-    """Names of blobs where they are not those of their values."""
+    """The blobs' names that differ from those of their values."""
 
     def __post_init__(self) -> None:
         if self.outputs is None:
@@ -119,7 +118,7 @@ class Graph:
     def ancestors(
         self, values: Iterable[Value], needs: Callable[[Node], Iterable[Value]] = attrgetter("bottoms")
     ) -> list[Node]:
-        """The nodes that ``values`` are computed by, in order. ``needs`` says what a node computes from."""
+        """The nodes that compute ``values``, in order. ``needs`` says what a node computes from."""
         wanted = set(values)
         found = []
         for node in reversed(self.nodes):
@@ -134,9 +133,9 @@ class Graph:
         self.nodes[at : at + 1] = new
 
     def absorb(self, node: Node) -> None:
-        """Remove a node: the maker of its bottom makes its top, by the bottom's name unless it is an output.
+        """Remove a node. Its bottom's maker makes its top instead, with the bottom's name unless the top is an output.
 
-        What overwrote the copy that the node made does not overwrite what its maker only lends.
+        A layer that overwrote the node's top in place no longer does so if the maker only lends that memory.
         """
         old, new = node.bottoms[0], node.tops[0]
         maker = self.maker(old)
@@ -157,7 +156,7 @@ class Graph:
                 self.nodes.remove(node)
 
     def silence_unread(self) -> None:
-        """Add a Silence for each value that nothing reads, though it is no output: Caffe would take it for one."""
+        """Add a Silence for each value that is neither read nor an output: Caffe would make it an output."""
         for node in list(self.nodes):
             unread = [top for top in node.tops if top not in self.outputs and not self.readers(top)]
             layers = [LayerParameter(name=self.fresh(f"silence_{top.name}"), type="Silence") for top in unread]
@@ -171,7 +170,7 @@ class Graph:
         return name
 
     def check_made(self, where: str) -> None:
-        """Raise ProgramError, beginning with ``where``, for the first layer that reads what none before it makes."""
+        """Raise ProgramError, beginning with ``where``, for the first layer that reads what no earlier layer makes."""
         made: set[Value] = set()
         for node in self.nodes:
             for bottom in node.bottoms:
@@ -182,9 +181,10 @@ class Graph:
             made.update(node.tops)
 
     def definition(self) -> tuple[NetParameter, dict[Value, str]]:
-        """The net, and the blob of each value: by ``blob_names``, or else by its own name.
+        """The net, and the name of each value's blob: that in ``blob_names``, else the value's own.
 
-        A layer works in place where it did, no other layer reads what is lost, and ``blob_names`` allow it.
+        A layer works in place if it did before, if no other layer reads what it overwrites, and if ``blob_names`` do
+        not forbid it.
         """
         names = self.blob_names
         blobs: dict[Value, str] = {}
@@ -205,7 +205,7 @@ class Graph:
 
 
 def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-    """The graph of a net of one phase; ``shapes`` are its blobs'. A blob that no layer makes is a value of no node."""
+    """The graph of a net of one phase, with the ``shapes`` of its blobs. A blob that no layer makes has no maker."""
     shapes = shapes or {}
     now: dict[str, Value] = {}
     nodes = []
@@ -220,24 +220,24 @@ def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None =
 
 
 def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph of a net for tests with its blobs, the model's own: copies of weights may be gigabytes."""
+    """The graph of a net for tests. It shares the model's parameters: copies may be gigabytes."""
     net = NetParameter()
     net.CopyFrom(model.net)  # the graph's layers may be changed
     graph = read_graph(net, shapes)
     left = dict(model.blobs)
     for node in graph.nodes:
-        node.blobs = list(left.pop(node.name, ()))  # the first of a name, as Caffe does
+        node.blobs = list(left.pop(node.name, ()))  # if layers share a name, the first gets them, as in Caffe
     return graph
 
 
 def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
-    """The model of a graph, without what only training needs, and the blob of each value. Outputs keep their names."""
+    """The graph's model, without what only training needs, and each value's blob. Outputs keep their names."""
     graph.silence_unread()
     graph.blob_names = {value: value.name for value in graph.outputs}
     net, blobs = graph.definition()
     for layer in net.layer:
         _clear(layer)
-    with np.errstate(over="ignore"):  # infinite then, which the proof finds
+    with np.errstate(over="ignore"):  # such a number becomes infinite, and verification finds it
         values = {
             node.name: [blob.astype(np.float32, copy=False) for blob in node.blobs]
             for node in graph.nodes
@@ -258,13 +258,13 @@ def comparable_blobs(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, st
 
 
 def blobs_after_forward(blobs: Mapping[Value, str]) -> dict[Value, str]:
-    """The values that are still in their blobs after a forward pass, of all in the order they were made."""
+    """The values that are still in their blobs after a forward pass; ``blobs`` is in the order they were made."""
     last = {name: value for value, name in blobs.items()}
     return {value: name for name, value in last.items()}
 
 
 def copy(layer: LayerParameter, name: str | None = None) -> LayerParameter:
-    """A layer's parameters, to be changed; ``name``: its new one."""
+    """A copy of a layer's parameters, to be changed; ``name``: its new name."""
     new = LayerParameter()
     new.CopyFrom(layer)
     if name is not None:
@@ -281,7 +281,7 @@ def _free(wanted: str, layer: str, taken: set[str]) -> str:
 def _clear(layer: LayerParameter) -> None:
     for name in _TRAINING_FIELDS:
         layer.ClearField(name)
-    if layer.type in ("Data", "DummyData"):  # a filler is what these are about
+    if layer.type in ("Data", "DummyData"):  # their fillers are their data
         return
     for descriptor, value in layer.ListFields():
         if descriptor.message_type is None or descriptor.label == descriptor.LABEL_REPEATED:

@@ -17,7 +17,7 @@ NOISE = 4
 """Random inputs that every verification uses."""
 
 AT_ONCE = 4
-"""Inputs in a batch of a comparison: every blob of both sides is kept for them."""
+"""Inputs in a batch of a comparison, which keeps every blob of both nets in memory."""
 
 IMAGES = 64
 """Images that a verification uses at most."""
@@ -26,7 +26,7 @@ IMAGES = 64
 def tried(
     shape: Sequence[int], folder: Path | None, mean: Sequence[float] = (), scale: float = 1.0
 ) -> tuple[NDArray[np.float32], str]:
-    """Inputs to compare on, and a name for them: :func:`noise` and, if there is a ``folder``, its :func:`images`.
+    """Inputs to compare on, and words for them: :func:`noise` and, if a ``folder`` is given, its :func:`images`.
 
     Raises ProgramError if ``mean`` is neither one number nor one for each channel, or as :func:`images` does.
     """
@@ -70,7 +70,7 @@ def images(folder: Path, shape: Sequence[int], mean: Sequence[float] = (), scale
 
 
 def in_words(shape: Sequence[int], mean: Sequence[float], scale: float, mean_file: str = "") -> str:
-    """A line for a prototxt about the input that its net needs. ``mean_file`` holds a mean of every pixel."""
+    """A line for a prototxt that says what input its net needs. ``mean_file`` has a mean for every pixel."""
     less = ", ".join(f"{value:g}" for value in mean) or mean_file
     pixels = f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {less}" if less else ""
     return f"Input: N×{by(shape)}{pixels}{f', times {scale:g}' if scale != 1 else ''}."

@@ -36,7 +36,7 @@ if int(sys.argv[2]) == TEST:
 
 @dataclass(frozen=True)
 class Model:
-    """A net and the blobs of each of its layers that has some, by the layer's name."""
+    """A net, and the parameters of its layers by the layer's name."""
 
     net: NetParameter
     blobs: Mapping[str, Sequence[Array]]
@@ -45,8 +45,8 @@ class Model:
 def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
-    Raises ProgramError naming the file if it is missing or damaged, if it has a layer that :func:`read_net` or Caffe
-    refuses or two with parameters of one name, or if the weights lack a layer of the net or hold one of another shape.
+    Raises ProgramError naming the file if it is missing or damaged, if :func:`read_net` or Caffe refuses a layer, if
+    two layers with parameters share a name, or if the weights lack a layer of the net or have one of another shape.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
@@ -80,7 +80,7 @@ def _check_names(net: Path, loaded: caffe.Net) -> None:
 
 
 def check_loads(net: Path, phase: int = caffe.TEST) -> None:
-    """Raise ProgramError if Caffe refuses a net or cannot test with it. It ends its process then: another one tries."""
+    """Raise ProgramError if Caffe refuses a net or a forward. Caffe would end this process, so another one tries."""
     child = subprocess.run(
         ending_with_parent([sys.executable, "-c", _LOAD, str(net.resolve()), str(phase)]),
         env={**environment(1), "GLOG_minloglevel": "2"},
@@ -120,7 +120,7 @@ def check_definition(definition: NetParameter, said: str, phase: int = caffe.TES
 
 @contextmanager
 def as_file(net: NetParameter) -> Iterator[Path]:
-    """A prototxt of the net, without the fillers of large layers: they take seconds, and weights come after them."""
+    """A prototxt of the net. Large layers have no fillers: these take seconds, and weights replace what they fill."""
     quick = NetParameter()
     quick.CopyFrom(net)
     for layer in quick.layer:
@@ -144,8 +144,9 @@ def write_model(
 ) -> tuple[Path, Path]:
     """Write PREFIX.prototxt, which begins with the comment ``about``, and PREFIX.caffemodel; return their names.
 
-    ``beside`` is what further files hold. All files are written or none. ``check`` is called with the model's two
-    before they get their names: if it raises, none does. Raises ProgramError if one of them exists, unless ``force``.
+    ``beside`` has the contents of further files. Either all files are written or none. ``check`` is called with the
+    model's two files before they get their names; if it raises, nothing is written. Raises ProgramError if a file
+    exists, unless ``force``.
     """
     files, beside = model_files(prefix), beside or {}
     with write_together(*files, *beside, force=force) as (text, weights, *asides):
@@ -159,11 +160,11 @@ def write_model(
 
 
 def weights_bytes(model: Model) -> bytes:
-    """The contents of a caffemodel: the net's layers with their blobs, then blobs of no layer in the net."""
+    """The contents of a caffemodel: the net's layers with their blobs, then the blobs of other layers."""
     types = {layer.name: layer.type for layer in model.net.layer}
     names = [name for name in types if name in model.blobs] + [name for name in model.blobs if name not in types]
     parts = [NetParameter(name=model.net.name).SerializeToString()]
-    for name in names:  # one by one, since protobuf takes several times the memory of what it writes
+    for name in names:  # one by one: protobuf needs several times the memory of what it writes
         part = NetParameter()
         layer = part.layer.add(name=name, type=types.get(name, ""))
         for values in model.blobs[name]:
@@ -175,7 +176,7 @@ def weights_bytes(model: Model) -> bytes:
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:
-    """The names of the two files of a model. Raises ProgramError if ``prefix`` ends in no name or in theirs."""
+    """The names of a model's two files. Raises ProgramError if ``prefix`` is a folder or has their suffix."""
     if prefix.name in ("", ".."):
         raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
     if prefix.suffix in (".prototxt", ".caffemodel"):
@@ -189,7 +190,7 @@ def about_lines(about: str) -> str:
 
 
 def feed(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> None:
-    """Make ``inputs`` the next batch: the rows of the net's one input blob, or those of each input by its name."""
+    """Make ``inputs`` the next batch: an array for a net with one input, or an array for each input by its name."""
     if not isinstance(inputs, Mapping):
         (name,) = net.inputs
         inputs = {name: inputs}
@@ -199,7 +200,7 @@ def feed(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> None:
 
 
 def forward(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
-    """Every blob of ``net`` (after the layers that work in place) for ``inputs``, as :func:`feed` takes them."""
+    """Every blob of ``net`` after a forward with ``inputs`` (see :func:`feed`); of layers in place, the last value."""
     feed(net, inputs)
     net.forward()
     return {blob: values.data.copy() for blob, values in net.blobs.items()}

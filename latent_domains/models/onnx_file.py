@@ -22,21 +22,21 @@ _PACKED = {
     TensorProto.INT2: 4,
     TensorProto.UINT2: 4,
 }
-"""Types that have several numbers in a byte, and how many."""
+"""Types that pack several numbers into a byte, and how many."""
 
 _ONNX = b"\x08"
 """The key of a model's first field, the version of its format."""
 
 HEAD = 9
-"""Bytes of a file that tell what it is."""
+"""Number of bytes at the beginning of a file that tell what it is."""
 
 _MOST = 2**31 - 1
-"""Bytes of a message of Protocol Buffers, as which ONNX Runtime gets a model."""
+"""The most bytes that a message of Protocol Buffers may have. ONNX Runtime gets a model as one message."""
 
 
 @dataclass(frozen=True)
 class _External:
-    """Bytes of another file that a tensor of a model has for its numbers."""
+    """Where a tensor of a model has its numbers in another file."""
 
     tensor: TensorProto
     location: str
@@ -59,8 +59,8 @@ def is_safetensors(head: bytes) -> bool:
 def read_onnx(file: Path) -> ModelProto:
     """Read an ONNX model with its external data.
 
-    Raises ProgramError naming the file that is no model, or whose external data are missing, cut short, or outside the
-    model's folder.
+    Raises ProgramError naming the file if it is no model, or if its external data are missing, cut short, or outside
+    the model's folder.
     """
     model, external = _read(file)
     if (size := model.ByteSize() + sum(one.length for one in external)) > _MOST:
@@ -75,7 +75,7 @@ def read_onnx(file: Path) -> ModelProto:
 
 
 def contents_sha256(file: Path) -> str:
-    """The hash of all that a file of weights is made of: it and, of an ONNX model, its external data.
+    """The hash of a file of weights, with the external data of an ONNX model.
 
     Raises ProgramError as :func:`read_onnx` does.
     """
@@ -119,7 +119,7 @@ def _tensors(message: Message) -> Iterator[TensorProto]:
 def _external(model: Path, tensor: TensorProto) -> _External:
     """Where a tensor's external data lie. Raises ProgramError unless they are whole, in a file of the model's folder.
 
-    A model may come from anybody: what it is made of must not be what else this machine holds.
+    A model may come from anybody: it must not read other files of this machine.
     """
     said = {entry.key: entry.value for entry in tensor.external_data}
     location, name = said.get("location", ""), f"tensor {tensor.name!r}"

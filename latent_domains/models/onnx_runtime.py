@@ -13,11 +13,11 @@ from latent_domains.common.wording import by, one_line
 Array = NDArray[np.float32]
 
 MADE_OF = "sha256 of the weights"
-"""The key of a model's metadata that identifies the caffemodel it was made of."""
+"""The key in a model's metadata for the hash of the caffemodel that it was made of."""
 
 
 class Runtime:
-    """An ONNX model, or a file of one, on ``threads`` (0: one a core). Messages begin with ``name``.
+    """An ONNX model (its bytes or its file) on so many ``threads`` (0: one a core). Messages begin with ``name``.
 
     Raises ProgramError if ONNX Runtime refuses the model.
     """
@@ -50,7 +50,7 @@ class Runtime:
 
 
 def with_outputs(model: ModelProto, names: Iterable[str]) -> ModelProto:
-    """A copy whose outputs are the values of these ``names``, in their order: to look at what happens inside."""
+    """A copy whose outputs are the inner values of these ``names``, in this order."""
     copy = ModelProto()
     copy.CopyFrom(model)
     del copy.graph.output[:]

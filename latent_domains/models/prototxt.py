@@ -1,4 +1,4 @@
-"""Prototxt: read, and written as people write it (short messages on one line, a comment where something surprises)."""
+"""Reads prototxt, and writes it as people do: short messages on one line, comments on what may surprise."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

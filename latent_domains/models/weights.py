@@ -1,7 +1,6 @@
 """Trained weights, checked before Caffe loads them.
 
-Caffe aborts where a blob's shape differs, and says nothing about layers that the file lacks: they stay as they were
-initialised.
+Caffe aborts if a blob's shape differs. It says nothing of layers that the file lacks: these keep their initial values.
 """
 
 import tempfile
@@ -37,15 +36,15 @@ class Fit:
     loaded: tuple[str, ...]
     """Layers with parameters that the weights have."""
     missing: tuple[str, ...]
-    """Layers with parameters that the weights have not."""
+    """Layers with parameters that the weights lack."""
     unused: tuple[str, ...]
-    """Layers with blobs that the weights alone have."""
+    """Layers with blobs that only the weights have."""
 
 
 def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str] | None = None) -> Fit:
-    """Say how ``weights`` go together with all the layers of ``nets``.
+    """Compare the layers of ``weights`` with those of all ``nets``.
 
-    ``weights`` is a binary caffemodel: one of V1 layers is read as Caffe upgrades it. ``layers`` must all be there.
+    ``weights`` is a binary caffemodel. Old V1 layers are read as Caffe upgrades them. All of ``layers`` must be there.
 
     Raises ProgramError if the file cannot be read as a caffemodel, if Caffe would refuse one of its layers, if one of
     ``layers`` is missing, if it has none of the net's layers with parameters, or if a layer's running statistics are
@@ -88,7 +87,7 @@ def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
 
 @contextmanager
 def for_caffe(weights: Path) -> Iterator[Path]:
-    """A caffemodel that Caffe reads: ``weights``, or a temporary copy of what NVIDIA's Caffe saved in a way of its own.
+    """A caffemodel that Caffe reads: ``weights``, or a temporary copy if NVIDIA's Caffe saved it in its own way.
 
     Raises ProgramError as :func:`read_layers` does.
     """
@@ -107,7 +106,7 @@ def for_caffe(weights: Path) -> Iterator[Path]:
 def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
     """Make ``blob`` hold values as Caffe stores them.
 
-    They are put in as the wire format has them (field 5, packed floats): one by one they would take seconds.
+    They go in as bytes of the wire format (field 5, packed floats). One by one they would take seconds.
     """
     data = np.ascontiguousarray(values, "<f4").data
     length, size = bytearray(), data.nbytes
@@ -119,7 +118,7 @@ def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
 
 
 def _read(weights: Path) -> tuple[NetParameter, bool]:
-    """What a caffemodel holds, each number where stock Caffe looks for it; whether some were elsewhere."""
+    """What a caffemodel holds, with all numbers where stock Caffe looks for them; and whether some were elsewhere."""
     expect_file(weights, "a caffemodel")
     data = weights.read_bytes()
     if data.startswith(_HDF5):
@@ -138,7 +137,7 @@ def _read(weights: Path) -> tuple[NetParameter, bool]:
 
 
 def _unpack(blob: BlobProto, where: str) -> bool:
-    """Put what NVIDIA's Caffe saved in ``raw_data`` where stock Caffe looks for it; whether there was something."""
+    """Move what NVIDIA's Caffe saved in ``raw_data`` to where stock Caffe looks. Return whether there was any."""
     found = {field.field_number: field.data for field in UnknownFieldSet(blob)}
     raw, number = found.get(_RAW_DATA), found.get(_RAW_TYPE)
     if not isinstance(raw, bytes) or blob.data or blob.double_data:  # in the order in which NVIDIA's Caffe looks
@@ -174,7 +173,7 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
 
 
 def _check_statistics(weights: Path, name: str, found: Sequence[BlobProto], rows: int) -> None:
-    """Raise ProgramError if a row of running statistics, one for BatchNorm, one a domain for mDA, has no divisor."""
+    """Raise ProgramError if running statistics have a divisor of 0; BatchNorm has one row of them, mDA one a domain."""
     means, variances, divisors = (np.array(blob.double_data or blob.data).reshape(rows, -1) for blob in found)
     if ((means.any(axis=1) | variances.any(axis=1)) & ~divisors.any(axis=1)).any():
         raise ProgramError(

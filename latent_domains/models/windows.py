@@ -1,4 +1,4 @@
-"""Kernels, strides, pads and dilations, as Caffe's layers spell them."""
+"""Kernels, strides, pads and dilations, from the fields of Caffe's layers."""
 
 from google.protobuf.message import Message
 
@@ -6,7 +6,7 @@ from google.protobuf.message import Message
 def pair(param: Message, stem: str, field: str, default: int) -> tuple[int, int]:
     """Height and width of a kernel, stride, pad or dilation: STEM_h and STEM_w, or ``field`` for both.
 
-    ``field`` is repeated in convolutions: it may then have no value (``default``), one for both, or two.
+    In convolutions ``field`` is repeated: it has no value (``default``), one for both, or two.
     """
     fields = param.DESCRIPTOR.fields_by_name
     if f"{stem}_h" in fields and (param.HasField(f"{stem}_h") or param.HasField(f"{stem}_w")):
@@ -19,7 +19,7 @@ def pair(param: Message, stem: str, field: str, default: int) -> tuple[int, int]
 
 
 def end_pads(param: Message) -> tuple[int, int]:
-    """A convolution's padding below and to the right: ``pad_end``, which stock Caffe lacks, or as above and left."""
+    """A convolution's padding below and on the right: ``pad_end``, which stock Caffe lacks; else as above and left."""
     if getattr(param, "pad_end", ()):
         return pair(param, "pad_end", "pad_end", 0)
     return pair(param, "pad", "pad", 0)
