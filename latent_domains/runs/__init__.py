@@ -1,1 +1,1 @@
-"""A run folder, and all that is read from it or of it."""
+"""A run folder, and what is read from it or computed with its nets."""

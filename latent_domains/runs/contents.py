@@ -12,12 +12,12 @@ AGAIN = "write the run folder again (python -m tools.write_run --force)"
 
 
 def lmdb_contents(folder: RunFolder) -> dict[str, str]:
-    """The hash of each LMDB that a run reads, by its place in the data folder or, of domain labels, in the run's."""
+    """The hash of each LMDB that a run reads, by its path in the data folder (domain labels: in the run folder)."""
     return {name: contents(path) for name, path in _lmdbs(folder).items() if is_lmdb(path)}
 
 
 def _lmdbs(folder: RunFolder) -> dict[str, Path]:
-    """Also those of the sources' test images, on which latent domains are judged; they may be missing."""
+    """With those of the sources' test images, on which latent domains are judged, if they exist."""
     experiment, data = folder.experiment, folder.data_folder
     held_out = (
         [data / experiment.data.test_lmdb(one) for one in experiment.sources] if experiment.method.has_branch else []
@@ -28,15 +28,15 @@ def _lmdbs(folder: RunFolder) -> dict[str, Path]:
 
 
 def file_contents(folder: RunFolder) -> dict[str, str]:
-    """The hashes of the training net, its initial weights and its numbers of records, by their places in the folder."""
+    """The hashes of the training net, its initial weights and its numbers of records, by path in the run folder."""
     files = (folder.net("train"), folder.initial, *folder.records.values())
     return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 
 
 def check_same_images(folder: RunFolder) -> bool:
-    """Whether the hashes are known that a run's LMDBs had when it was trained: earlier versions kept none.
+    """Whether the run kept the hashes of its LMDBs when it was trained (earlier versions kept none).
 
-    Raises ProgramError if one of those that are there holds other records by now.
+    Raises ProgramError if an LMDB holds other records now.
     """
     training = folder.read_training()
     known = training.lmdbs if training else None
@@ -50,7 +50,7 @@ def check_same_images(folder: RunFolder) -> bool:
 
 
 def note_images(folder: RunFolder) -> bool:
-    """Note the hashes of a run's LMDBs as they are now, if its training has left a note."""
+    """Add the present hashes of a run's LMDBs to the note of its training, if there is one."""
     training = folder.read_training()
     if training is not None:
         noted = training.model_copy(update={"lmdbs": lmdb_contents(folder)})
@@ -59,9 +59,9 @@ def note_images(folder: RunFolder) -> bool:
 
 
 def check_same_weights(folder: RunFolder, weights: Path, remedy: str) -> None:
-    """Raise ProgramError, with the ``remedy``, if a run that was trained did not begin from these weights.
+    """Raise ProgramError, with the ``remedy``, if a trained run began from other weights than these.
 
-    Of earlier versions' runs it may not be known.
+    Runs of earlier versions may not say from which.
     """
     training = folder.read_training()
     if training is None or (training.weights and training.weights.sha256 is None):

@@ -1,4 +1,4 @@
-"""Where Caffe computes a run: GPU or CPU; the options that say so."""
+"""Where Caffe computes a run, on a GPU or the CPU, and the options for it."""
 
 import argparse
 import os
@@ -28,13 +28,13 @@ def requested_mode(option: str | None) -> str | None:
 
 
 def check_available(mode: str | None, who: str) -> None:
-    """Raise ProgramError, beginning with ``who``, if this Caffe or this machine has not what ``mode`` needs."""
+    """Raise ProgramError, beginning with ``who``, if this Caffe or this machine lacks what ``mode`` needs."""
     if mode == "GPU" and (reason := why_no_gpu()):
         raise ProgramError(f"{who}, but {reason}: pass --solver-mode CPU (or set {VARIABLE}=CPU)")
 
 
 def choose_mode(option: str | None, default: str) -> str:
-    """The mode of a new run: what was asked for, else ``default``, which yields to a Caffe that was built for CPU."""
+    """The mode of a new run: what was asked for, else ``default``, but CPU if Caffe was built without CUDA."""
     return requested_mode(option) or (default if has_cuda() else "CPU")
 
 
@@ -63,7 +63,7 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_training_options(parser: argparse.ArgumentParser, jobs: int | None) -> None:
-    """The options of every program that trains; ``jobs`` is the default of runs side by side, None for one run."""
+    """The options of every program that trains. ``jobs``: the default number of runs side by side; None: one run."""
     if jobs is not None:
         parser.add_argument("--jobs", type=positive, default=jobs, help="runs side by side (default: %(default)s)")
     parser.add_argument(

@@ -1,6 +1,6 @@
-"""The domain labels of a run's source images, and which images are read: written with its folder.
+"""Writes the domain labels of a run's source images, and which images it reads, with its folder.
 
-The labels are read again for its record.
+Its record reads the labels again.
 """
 
 from dataclasses import dataclass
@@ -25,10 +25,7 @@ from latent_domains.runs.style import style_domains
 
 
 def write_labels(folder: RunFolder) -> None:
-    """Write the LMDBs of domain labels, in the order of their images, and which records are read.
-
-    Only what the training net reads.
-    """
+    """Write what the training net reads of these: LMDBs of domain labels, in the images' order; numbers of records."""
     images, method = RunImages(folder), folder.experiment.method
     labels = method.domain_labels(images) if folder.domain_labels else []
     for (part, lmdb), of_part in zip(folder.domain_labels.items(), labels, strict=True):
@@ -127,6 +124,6 @@ def _true_domains(folder: RunFolder) -> NDArray[np.int64] | None:
 
 
 def _as_sources(names: list[str], experiment: Experiment) -> NDArray[np.int64] | None:
-    """The numbers of the sources by the names of their LMDBs; None if these are not all, or others."""
+    """Each record's source as a number, from the name of its LMDB; None unless the names are just the sources'."""
     numbers = {Path(experiment.data.train_lmdb(name)).name: number for number, name in enumerate(experiment.sources)}
     return np.array([numbers[name] for name in names], np.int64) if set(names) == set(numbers) else None

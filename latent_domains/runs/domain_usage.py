@@ -14,9 +14,9 @@ def domain_usage(
     *,
     held_out: bool = False,
 ) -> DomainUsage:
-    """Summarise the branch's probabilities (n_s×k) for the images of each true source s.
+    """Summarise a branch's probabilities (n_s×k for each true source s with n_s images).
 
-    ``labels`` are the images' classes (n_s). ``held_out`` says that the images are none of the training images.
+    ``labels`` are the images' classes (n_s). ``held_out`` says that no image is a training image.
     """
     from sklearn.metrics import normalized_mutual_info_score as nmi  # a second to import
 

@@ -1,4 +1,4 @@
-"""The numbers of the records that a run reads where it draws all classes in equal shares."""
+"""Writes the numbers of the records that a run reads if it draws all classes in equal shares."""
 
 from collections.abc import Sequence
 
@@ -11,9 +11,9 @@ from latent_domains.runs.run_folder import RunFolder
 
 
 def write_records(folder: RunFolder, domains: Sequence[NDArray[np.int64]] | None) -> None:
-    """Write them for each part of the sources, if the training net reads them.
+    """Write the numbers for each part of the sources, if the training net reads them.
 
-    ``domains`` are those of the images of each part, in which classes get equal shares (None: each part is one).
+    Classes get equal shares in each domain. ``domains`` are those of each part's images (None: a part is one domain).
     """
     for part, (source, file) in enumerate(folder.records.items()):
         lmdb = folder.train_lmdbs[source]

@@ -1,4 +1,4 @@
-"""A run's record: its accuracy at the last iteration, and how it came about."""
+"""Makes a run's record: its accuracy at the last iteration, and how it came about."""
 
 import caffe
 import numpy as np
@@ -17,15 +17,14 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import now
 
 DIVERGED = "the training diverged; begin it again with a lower learning rate (--base-lr; --force replaces the run)"
-"""What a value says that is not finite: it never becomes finite again."""
+"""What a value that is not finite means: it never becomes finite again."""
 
 
 def evaluate(folder: RunFolder, *, solver_mode: str | None = None) -> Record:
     """Evaluate the last iteration of ``folder`` and return its record.
 
     ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's.
-    Raises ProgramError if the run has not reached its last iteration or diverged, or its nets or data are not as they
-    should be.
+    Raises ProgramError if the run diverged or has not reached its last iteration, or if its nets or data are wrong.
     """
     snapshot = folder.final_snapshot()
     check_nets(folder)
@@ -61,14 +60,14 @@ def evaluate(folder: RunFolder, *, solver_mode: str | None = None) -> Record:
 
 
 def _check_finite(folder: RunFolder, snapshot: Snapshot) -> None:
-    """Raise ProgramError naming file and layer unless all that the deploy net takes from a snapshot is finite."""
+    """Raise ProgramError naming file and layer if a snapshot has a number for the deploy net that is not finite."""
     for name, blobs in folder.load_net("deploy", caffe.TEST, snapshot.model).params.items():
         if not all(np.isfinite(blob.data).all() for blob in blobs):
             raise ProgramError(f"{snapshot.model}: layer {name} holds values that are not finite: {DIVERGED}")
 
 
 def summary(folder: RunFolder, record: Record) -> str:
-    """The record's accuracy in words, that of each target too where there are several."""
+    """The record's accuracy in words; if there are several targets, with that of each."""
     if record.accuracy is None:
         return f"no accuracy on {folder.experiment.target}, whose labels are not known"
     text = f"{100 * record.accuracy:.2f} % on {'+'.join(record.targets)}"
@@ -79,7 +78,7 @@ def summary(folder: RunFolder, record: Record) -> str:
 
 
 def domains_summary(record: Record) -> list[str]:
-    """What became of the latent domains of the sources and of the targets: a line for those that there are."""
+    """How latent domains were used: a line for those of the sources, and one for those of the targets, if any."""
     sources, targets = record.domain_usage, record.target_domain_usage
     kind = "held-out source images" if sources and sources.held_out else "training images of the sources"
     kinds = {kind: sources, "images of the targets": targets}

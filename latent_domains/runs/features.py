@@ -1,4 +1,4 @@
-"""A run's features before its domains are aligned, and after: those that the classifier sees."""
+"""A run's features before the first alignment of domains, and after the last: those that the classifier sees."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ FEWEST = 20
 """Images that a picture of features needs."""
 
 _ALIGNING = ("MDALayer", "BatchNorm")
-"""Layers that normalise; the first MDALayer counts, or where there is none the first BatchNorm."""
+"""Layers that normalise. The first MDALayer counts, or the first BatchNorm if there is no MDALayer."""
 
 
 @dataclass(frozen=True)
 class AlignedFeatures:
-    """Of n images: ``before`` (n×p) is what the first aligning layer gets, ``after`` (n×q) what the classifier gets.
+    """Features of n images: ``before`` (n×p) go into the first aligning layer, ``after`` (n×q) into the classifier.
 
-    ``domains`` (n) are indices into ``names``, the sources' parts and then the targets; ``labels`` (n) the classes, -1
-    where nobody knows them. ``before`` is None where nothing normalises.
+    ``before`` is None if nothing normalises. ``domains`` (n) are indices into ``names``: the sources' parts, then the
+    targets. ``labels`` (n) are the classes, -1 if unknown.
     """
 
     before: NDArray[np.float32] | None
@@ -43,10 +43,9 @@ class AlignedFeatures:
 def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
     """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
 
-    Runs that see the target are asked with their training net, where each batch is aligned with its own statistics and
-    assignments, as the layers are defined; the others with their deploy net, whose statistics are the sources'.
-    Raises ProgramError if nets or data are not as they should be, if there are fewer than ``FEWEST`` images, or if the
-    features are not finite.
+    A run that sees the target is asked with its training net: there each batch is aligned with its own statistics and
+    w. Another run is asked with its deploy net, whose statistics are the sources'. Raises ProgramError if nets or data
+    are wrong, if there are fewer than ``FEWEST`` images, or if the features are not finite.
     """
     check_nets(folder)
     check_data(folder)  # Caffe would abort
@@ -78,9 +77,9 @@ _Batches = Iterator[tuple[caffe.Net, NDArray[np.int64], NDArray[np.int64]]]
 
 def _run_training_net(folder: RunFolder, snapshot: Snapshot, lmdbs: Mapping[str, Path], images: int) -> _Batches:
     rows = folder.batch_rows()
-    caffe.set_random_seed(0)  # of mirrored and cropped images
+    caffe.set_random_seed(0)  # for mirrors and crops
     net = folder.load_net("train", caffe.TRAIN, snapshot.model)
-    # At most as many batches as have no image of any domain twice.
+    # No more batches than read each image of any domain once.
     epoch = min(lmdb_io.count(lmdbs[part]) // size for part, size in rows.items())
     count = max(1, min(images // sum(rows.values()), epoch))
     # A smaller LMDB is read again from its beginning.

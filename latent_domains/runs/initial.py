@@ -1,4 +1,4 @@
-"""The weights that a run begins from: each layer's are drawn from a stream of random numbers of its own.
+"""The weights that a run begins from. Each layer has its own stream of random numbers.
 
 Caffe itself fills all layers from one stream, so that a branch would change the values of every later layer. Here each
 stream depends on the seed and the layer's name. Runs of one seed have equal weights in layers of one name and shape.
@@ -19,7 +19,7 @@ from latent_domains.models.model import open_net
 def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
     """Write a caffemodel of all layers of ``nets`` (prototxt texts, with Inputs) that have a filler for weights.
 
-    Layers without one, which begin as constants, are not in it.
+    Layers without one are not in it: they begin as constants.
     """
     drawn = set()
     with TemporaryDirectory() as scratch, file.open("wb") as out:
@@ -34,7 +34,7 @@ def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
                 caffe.set_random_seed(_stream(seed, layer.name))
                 caffe.Net(str(net_file), caffe.TEST).save(str(model))
                 saved = NetParameter.FromString(model.read_bytes())
-                # Messages of Protocol Buffers one after the other are one message with the layers of them all.
+                # The bytes of several messages, one after the other, are one message with the layers of all.
                 out.write(NetParameter(layer=saved.layer[-1:]).SerializeToString())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from latent_domains.common.program import ProgramError
 
-# A lock of the open file, not of the process, which may have the file open twice.
+# The lock belongs to the open file, not to the process, which may have the file open twice.
 _FLOCK = "hhqqi0q"
 _WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
@@ -32,8 +32,8 @@ def _say_unlocked(folder: Path, error: str) -> None:
 def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """Keep other processes from training or replacing a run folder.
 
-    If another process has the lock, ``wait`` until it ends, or else raise ProgramError saying which it is. Raises
-    ProgramError, too, if the folder was replaced while its lock was waited for.
+    If another process has the lock, either ``wait`` for its end, or raise ProgramError naming it. Also raises
+    ProgramError if the folder was replaced during the wait.
     """
     this_process = f"process {os.getpid()} on {platform.node()}"
     file = _file(folder)
@@ -62,7 +62,7 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def check_unlocked(folder: Path) -> None:
-    """Raise ProgramError if a process trains the folder: before any advice to replace it."""
+    """Raise ProgramError if a process trains the folder: for use before any advice to replace it."""
     if _file(folder).exists():
         with locked(folder):
             pass
@@ -71,7 +71,7 @@ def check_unlocked(folder: Path) -> None:
 def is_locked(folder: Path) -> bool:
     """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
 
-    It takes no lock, so that it disturbs no training that begins. False where there are no locks.
+    It takes no lock itself, so it does not disturb a training that begins. False if the file system has no locks.
     """
     try:
         descriptor = os.open(_file(folder), os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""What goes with a model's files, as JSON: the names of its classes, and how an image becomes its input."""
+"""The description beside a model's files, as JSON: the names of its classes, and how an image becomes its input."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ def description_file(prefix: Path) -> Path:
 def describe_run(folder: RunFolder) -> ModelDescription:
     """The description of a run's model. Classes without names are called by their labels.
 
-    The names stand beside the LMDBs, and in the record, which is still there when the LMDBs are not.
+    The names come from the LMDBs' folder or, if the LMDBs are gone, from the record.
     """
     data = folder.experiment.data
     classes = class_names(folder)

@@ -1,4 +1,4 @@
-"""Outputs of a run's nets: classes of test images, domain probabilities of source images, their use along training."""
+"""Outputs of a run's nets: classes of test images; domain probabilities of source images, at the end and before."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,14 +20,11 @@ from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 HISTORY_IMAGES = 1000
-"""Images of each source on which the use of the domains is followed along training."""
+"""Images of each source for the history of how latent domains are used."""
 
 
 def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
-    """Domain usage on the source images of :func:`evaluation_lmdbs`.
-
-    None if no branch predicts source domains.
-    """
+    """Domain usage on the source images of :func:`evaluation_lmdbs`; None if no branch predicts source domains."""
     if not folder.experiment.method.has_branch:
         return None
     lmdbs, held_out = evaluation_lmdbs(folder)
@@ -37,7 +34,7 @@ def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
 def target_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
     """Domain usage of the targets' branch, on their training images. None if no branch predicts target domains.
 
-    Without the NMI with classes if nobody knows the labels of a target.
+    It has no NMI with classes if the labels of a target are unknown.
     """
     experiment = folder.experiment
     if not experiment.method.has_target_branch:
@@ -103,9 +100,9 @@ def domain_probabilities(
     blob: str = "domain_prob",
     limit: int | None = None,
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
-    """Return a branch's probabilities (n×k, ``blob`` of the domain net) and the labels (n) of each domain's images.
+    """For each domain's images, return a branch's probabilities (n×k, ``blob`` of the domain net) and the labels (n).
 
-    It takes the first ``limit`` records of each of ``lmdbs``, by default the dataset's number.
+    Of each of ``lmdbs`` it takes the first ``limit`` records, by default the dataset's number.
     """
     data, net = folder.experiment.data, folder.load_net("domains", caffe.TEST, weights)
     limit = limit or data.usage_images
@@ -124,8 +121,8 @@ def domain_probabilities(
 def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDArray[np.int64]:
     """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
 
-    Each test image counts once; the trace is what Caffe's Accuracy layer counts as correct. Of the last batch only what
-    is left counts. Where the net's own batches are small, as in older run folders, larger ones are taken.
+    Each test image counts once, and only the rest of the last batch counts. The trace is what Caffe's Accuracy layer
+    counts as correct. If the net's own batches are small, as in older run folders, larger ones are taken.
     Raises ProgramError if a score is no number, as after a training that diverged.
     """
     data, images = folder.experiment.data, count(folder.test_lmdbs[target])
@@ -150,8 +147,8 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDAr
 def predictions(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """The class (n) of the largest of each row of ``scores`` (n×classes).
 
-    Caffe's Accuracy takes an image whose own class (``labels``, n) ties with another for an error: the other one is
-    the prediction here.
+    If an image's true class (``labels``, n) ties with another one, the other one is the prediction: Caffe's Accuracy
+    counts this as an error.
     """
     largest = scores == scores.max(axis=1, keepdims=True)
     largest[np.arange(len(labels)), labels] &= largest.sum(axis=1) == 1

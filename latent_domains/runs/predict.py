@@ -35,9 +35,9 @@ BATCH = 16
 
 @dataclass(frozen=True)
 class Classifier:
-    """A net at work, from its one input to its only output, class probabilities; and what it takes and means.
+    """A loaded net from images to class probabilities, with its description.
 
-    ``in_threads`` says that several threads may use it at once, each with one image, instead of one with BATCH.
+    ``in_threads`` says that several threads may use it at once with one image each; else one thread uses BATCH.
     """
 
     forward: Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -59,7 +59,7 @@ class Prediction:
 
 
 def open_classifier(model: Path, mode: str) -> Classifier:
-    """Load a model for prediction: a run folder's, the one in a folder of ``tools.adapt``, or an exported one.
+    """Load a model for prediction: from a run folder, from a folder of ``tools.adapt``, or exported.
 
     ``mode`` is GPU or CPU. On a CPU an exported model is run from its ONNX file, if it has one: ONNX Runtime is faster
     than Caffe. Raises ProgramError if there is no such model, or if its parts do not fit together.
@@ -83,7 +83,7 @@ def open_classifier(model: Path, mode: str) -> Classifier:
 
 
 def _prefix(model: Path) -> Path:
-    """What the names of an exported model's files begin with: one of the files names it too."""
+    """What the names of an exported model's files begin with, whether ``model`` is that or one of the files."""
     return model.with_suffix("") if model.suffix in (".prototxt", ".caffemodel", ".onnx", ".json") else model
 
 
@@ -104,7 +104,7 @@ def _in_caffe(file: Path, weights: Path, description: ModelDescription, mode: st
 
 
 def _in_onnx_runtime(file: Path, weights: Path, description: ModelDescription) -> Classifier:
-    """``weights`` are those that the file was made of, if they are there."""
+    """``weights`` is the caffemodel that the file was made of, if it is there."""
     check_onnx(file)
     net = Runtime(str(file), name=str(file), threads=1)
     made_of = net.metadata.get(MADE_OF)
@@ -121,7 +121,7 @@ Shapes = Mapping[str, Sequence[int | str]]
 
 
 def _check(file: Path, inputs: Shapes, outputs: Shapes, description: ModelDescription) -> None:
-    """Raise ProgramError if the net takes no images, or takes other ones or has other classes than it says."""
+    """Raise ProgramError unless the net takes images, of the shape and with the classes of its description."""
     if len(inputs) != 1 or len(outputs) != 1:
         raise ProgramError(f"{file}: inputs {list(inputs)}, outputs {list(outputs)}, expected one of each")
     ((_, *found),), ((_, *classes),) = inputs.values(), outputs.values()
@@ -140,7 +140,7 @@ def predict(
 ) -> Iterator[Prediction]:
     """Yield what ``classifier`` says of each image, in order, read as an LMDB's images are.
 
-    What cannot be read is named on stderr and left out. Raises ProgramError if a score is no number.
+    Images that cannot be read are named on stderr and left out. Raises ProgramError if a score is NaN.
     """
     channels, height, width = classifier.description.preprocessing.stored_shape
     form = Format((height, width), gray=channels == 1)

@@ -1,8 +1,8 @@
 """Checks before training, each with a message that says what to do.
 
-The layers can be imported in caffe's environment. Caffe has Python layers. Solver and nets belong to this folder and
-agree with its description. The LMDBs exist and hold what the nets expect. Without these checks Caffe would abort in
-C++, train on the wrong data, or write into another folder.
+They check that the layers can be imported in caffe's environment; that Caffe has Python layers; that solver and nets
+belong to this folder and agree with its description; that the LMDBs exist and hold what the nets expect. Else Caffe
+would abort in C++, train on the wrong data, or write into another folder.
 """
 
 import json
@@ -32,14 +32,14 @@ from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
 
-# caffe_layers imports a layer when it is first asked for, and a layer numba when it is first set up.
+# caffe_layers imports a layer when it is first used, and a layer imports numba in its setup.
 _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
 
 
 def preflight(run: RunFolder, mode: str | None = None) -> None:
     """Check Caffe, the layers and the data of a run folder. Raises ProgramError at the first fault.
 
-    ``mode`` (GPU or CPU) is what the run will be trained in, by default what its solver says.
+    ``mode`` (GPU or CPU) is that of the coming training, by default the solver's.
     """
     check_caffe()
     check_nets(run)
@@ -51,7 +51,7 @@ def preflight(run: RunFolder, mode: str | None = None) -> None:
 
 
 def check_caffe() -> None:
-    """Caffe is on PATH, was built with Python layers, and will be able to import every layer and numba."""
+    """Check that Caffe is on PATH, has Python layers, and can import every layer and numba."""
     caffe_binary()
     if "Python" not in caffe.layer_type_list():
         raise ProgramError("this Caffe was built without Python layers: rebuild it with -DBUILD_python_layer=ON")
@@ -75,7 +75,7 @@ def _check_imports() -> None:
 
 
 def check_nets(run: RunFolder) -> None:
-    """Nets and solver are there, and in what matters they are what ``experiment.json`` says."""
+    """Check that nets and solver exist and fit ``experiment.json`` in what matters."""
     names = ["train", *run.experiment.task.tests, *(["domains"] if run.experiment.method.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names), run.initial):
         if not file.is_file():
@@ -101,12 +101,12 @@ def check_nets(run: RunFolder) -> None:
 
 
 def check_mode(run: RunFolder, mode: str | None = None) -> None:
-    """This Caffe has ``mode``, or the one that the solver asks for."""
+    """Check that this Caffe has ``mode``, or else the solver's mode."""
     check_available(mode or mode_of(run), f"{run.path} was to be computed on the GPU")
 
 
 def _check_paths(run: RunFolder) -> None:
-    """The solver trains this folder's own nets and snapshots into it: that of a copied folder names the first one."""
+    """Check that the solver names this folder's nets and snapshots: in a copied folder it names the original's."""
     solver = run.read_solver()
     paths = [
         ("train_net", [solver.train_net], [run.net("train")]),
@@ -123,12 +123,12 @@ def _check_paths(run: RunFolder) -> None:
 
 
 def check_data(run: RunFolder) -> None:
-    """The LMDBs of all domains have the stored image shape, labels of the same classes, the expected test images.
+    """Check the LMDBs of all domains: image shape, labels, numbers of test images.
 
-    They were made of what their own LMDBs hold now, and if the run was trained, they are what it was trained on.
+    An LMDB made of others must fit what these hold now. If the run was trained, all must be those of its training.
     """
     experiment, data = run.experiment, run.experiment.data
-    # A target's LMDB is both a training and a test one where there is no test split: it is looked at once.
+    # Without a test split a target's LMDB is both the training and the test one: it is checked once.
     parts = {path: part for part, path in [*run.train_lmdbs.items(), *run.test_lmdbs.items()]}
     tests = run.test_lmdbs.values()
     labelled = [path for path, part in parts.items() if part in experiment.task.source_inputs or path in tests]
@@ -161,9 +161,9 @@ def check_data(run: RunFolder) -> None:
 
 
 def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
-    """Features are those of the dataset's backbone, made in one way, and a label means one class in all ``labelled``.
+    """Check that features are of the dataset's backbone, all made alike; that labels mean one class in ``labelled``.
 
-    LMDBs without such notes pass. Raises ProgramError naming one that says something else.
+    LMDBs without such notes pass. Raises ProgramError naming the first that does not fit.
     """
     for path in lmdbs if data.features else ():
         if (backbone := features_of(path).get("backbone")) not in (None, data.features.backbone):
@@ -178,12 +178,12 @@ def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset
 
 @cache
 def _described(path: Path, *_file: int) -> Description:
-    """Describe an LMDB. Cached by the identity of its file: a process that trains and evaluates reads it once."""
+    """Describe an LMDB. Cached for the same file, so that a process that trains and evaluates reads it once."""
     return describe(path)
 
 
 def _check_domain_labels(run: RunFolder) -> None:
-    """The LMDB of domain labels is of the records that are in that of the images, so that the two stay in step."""
+    """Check that domain labels and images are of the same records, so that the two LMDBs stay in step."""
     for part, lmdb in run.domain_labels.items():
         images, labels = count(run.train_lmdbs[part]), count(lmdb)
         if labels != images:
@@ -192,13 +192,13 @@ def _check_domain_labels(run: RunFolder) -> None:
 
 
 def _check_records(run: RunFolder) -> None:
-    """The numbers of records that are read are those of the records that are in the LMDBs."""
+    """Check that the numbers of records were made for the records that are now in the LMDBs."""
     for part, file in run.records.items():
         check_numbers(file, run.train_lmdbs[part], AGAIN)
 
 
 def incompleteness(folder: RunFolder) -> str | None:
-    """What a run's LMDBs hold where it is not the published number of images, in words; None if they all do."""
+    """In words, which LMDBs of a run have another number of images than published; None if there are none."""
     experiment = folder.experiment
     published = {folder.train_lmdbs[part]: images for part, images in published_counts(experiment).items()}
     published |= {lmdb: experiment.data.test_count(target) for target, lmdb in folder.test_lmdbs.items()}

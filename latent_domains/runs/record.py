@@ -1,6 +1,6 @@
 """What a run leaves in JSON files, each a type: its record, the notes of its training, and why it failed.
 
-A type's fields are the file's keys, in this order. What has a default may be left out; keys that no field has are kept.
+A type's fields are the file's keys, in this order. Keys with a default may be absent; unknown keys are kept.
 """
 
 from pathlib import Path
@@ -29,13 +29,13 @@ class _Object(BaseModel):
 
 
 COLLAPSED = 0.99
-"""Share of the images in one latent domain from which on a branch counts as collapsed."""
+"""A branch counts as collapsed if one latent domain has at least this share of the images."""
 
 
 class DomainUsage(_Object):
     """Latent domains against true source domains; ``iteration`` is that of the snapshot in a history.
 
-    ``held_out``: whether the images are none of the training images. ``counts[s][d]``: images of true source s whose
+    ``held_out``: whether no image is a training image. ``counts[s][d]``: images of true source s whose
     most probable latent domain is d. ``mean_probability[s][d]``: mean w of those images. ``share[d]``: share of all
     images in latent domain d. ``purity``: share of images whose true source is the commonest one of their latent domain
     (1/sources if all fall into one domain and the sources are of equal size). ``nmi``: normalised mutual information
@@ -67,15 +67,15 @@ class DomainUsage(_Object):
 
     @property
     def has_true_domains(self) -> bool:
-        """Whether purity and NMI mean anything: the true domains of one source are not known, or it is one itself."""
+        """Whether purity and NMI mean anything: a single source has no known true domains, or is one itself."""
         return len(self.sources) > 1
 
 
 class Session(_Object):
-    """One time that a run was trained: it has no end while it is under way, or if it was killed.
+    """One stretch of a run's training. It has no end while it is under way, or if it was killed.
 
-    ``differs``: what is not as in the session before, so that the last bits are not those of a training that was never
-    interrupted; None if they are.
+    ``differs``: what changed since the session before, so that results differ in their last bits from an uninterrupted
+    training; None if nothing did.
     """
 
     commit: str | None = None
@@ -96,7 +96,7 @@ class BegunFrom(_Object):
 
 
 class Training(_Object):
-    """How a run was trained so far, and how long it took. ``processes``, always 1, is in kept records alone.
+    """How a run was trained so far, and how long it took. Only kept records have ``processes``, always 1.
 
     ``lmdbs`` has the hash of the records of each LMDB that was read, by its place in the data or run folder, and
     ``files`` those of the training net and of the weights that it begins from, by their names in the run folder.
@@ -120,7 +120,7 @@ class RunDescription(_Object):
 
 
 class Failure(_Object):
-    """Why a run failed when it was last trained, and what it was at."""
+    """Why a run failed when it was last trained, and at which step."""
 
     reason: str
     step: str
@@ -143,7 +143,7 @@ class OnTarget(_Object):
 
 
 def _class_mean(record: "Record | Matching") -> float | None:
-    """Mean over the classes of the share of a class's test images that are right; None without their counts."""
+    """Mean over classes of the share of a class's test images that are classified right; None without counts."""
     counts = [found.confusion for found in record.targets.values()]
     if not counts or None in counts:
         return None
@@ -153,7 +153,7 @@ def _class_mean(record: "Record | Matching") -> float | None:
 
 
 class Matching(_Object):
-    """What the classifier of the latent ``domain`` that is nearest to the target gets, alone."""
+    """The accuracy of one classifier alone: that of the latent ``domain`` nearest to the target."""
 
     accuracy: _Fraction
     targets: dict[str, OnTarget]
@@ -164,9 +164,9 @@ class Matching(_Object):
 class Record(_Object):
     """A run's accuracy at its last iteration (of a shallow baseline: its only one), and how it came about.
 
-    It is of an ``experiment`` (:meth:`Experiment.to_json`) or of a ``baseline`` with its options. ``accuracy`` is None
-    if no target has labels. Only records of baselines have ``lmdbs`` (of nets ``training`` has them) and the three keys
-    that ``seconds`` begins; ``matching`` is of those that discover domains, whose ``accuracy`` is that of the ensemble.
+    It has either an ``experiment`` (:meth:`Experiment.to_json`) or a ``baseline`` with its options. ``accuracy`` is
+    None if no target has labels. Only baselines have ``lmdbs`` (a net's are in ``training``) and the keys from
+    ``seconds`` on. A baseline that discovers domains has ``matching``; its ``accuracy`` is that of the ensemble.
     """
 
     experiment: dict[str, Any] | None = None

@@ -104,14 +104,14 @@ class RunFolder:
         return {layer.name: layer.data_param.batch_size for layer in self.read_net(net).layer if layer.type == "Data"}
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
-        """One of the run's nets. Raises ProgramError naming the file if it does not parse, or has a layer of others."""
+        """One of the run's nets. Raises ProgramError naming the file if it does not parse or has a foreign layer."""
         return read_net(self.net(name), ["Data"] if name in ("train", *self.experiment.task.tests) else [])
 
     def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
-        Its Data layers read the LMDBs as stored, also where training shuffles; ``batch_size`` replaces theirs. Raises
-        ProgramError if it was edited since the folder was written, and Caffe refuses it or its weights.
+        Its Data layers read the LMDBs in the stored order, even if training shuffles; ``batch_size`` replaces theirs.
+        Raises ProgramError if Caffe refuses the net or its weights, as it may after somebody edited the net.
         """
         net = self.read_net(name)
         edited = self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns
@@ -214,7 +214,7 @@ class RunFolder:
 
     @property
     def records(self) -> dict[str, Path]:
-        """The numbers of the records that are read of each part of the sources; empty if all are read once."""
+        """The file of record numbers for each part of the sources; empty if all records are read once."""
         parts = self.experiment.task.source_inputs if self.experiment.recipe.equal_classes else ()
         return {part: self.path / "records" / part / "numbers.txt" for part in parts}
 
@@ -236,8 +236,7 @@ class RunFolder:
     def complete_snapshots(self) -> Iterator[Snapshot]:
         """The complete snapshots, the newest first.
 
-        Caffe writes snapshots in place, so one that was cut off by a crash is possible: it is passed over for the
-        one before it.
+        Caffe writes snapshots in place, so a crash can leave one that is cut off. Such a one is left out.
         """
         found = [
             Snapshot(int(match[1]), state, state.with_suffix(".caffemodel"))
@@ -258,7 +257,7 @@ def _parses(file: Path, message: type[Message]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parses_as_of(file: Path, message: type[Message], size: int, time: int) -> bool:
-    """Cached: tools.watch asks about the same hundreds of megabytes again and again."""
+    """Cached, since tools.watch asks again and again about the same hundreds of megabytes."""
     try:
         return message().ParseFromString(file.read_bytes()) > 0
     except (OSError, DecodeError):
@@ -266,7 +265,7 @@ def _parses_as_of(file: Path, message: type[Message], size: int, time: int) -> b
 
 
 def is_run_folder(path: Path) -> bool:
-    """``experiment.json`` is what makes a folder one."""
+    """Whether ``path`` is a run folder: it has an ``experiment.json``."""
     return (path / "experiment.json").is_file()
 
 
@@ -281,7 +280,7 @@ def find_runs(path: Path) -> list[Path]:
         file.parent
         for pattern in ("*", "*/*")
         for file in path.glob(f"{pattern}/experiment.json")
-        if not any(part.startswith(".") for part in file.relative_to(path).parts)  # what is being written, or was
+        if not any(part.startswith(".") for part in file.relative_to(path).parts)  # half-written
     )
     if not found:
         raise ProgramError(f"{path}: no experiment.json in it or its folders, expected run folders (tools.write_run)")

@@ -23,7 +23,7 @@ _FINISHED, _STOPPED, _FAILED = "finished", "stopped", "failed"
 """How a session ends: at the last iteration, by Ctrl-C or a signal, or by an error."""
 
 _LOADING = "] Initializing solver from parameters"
-"""Caffe's first line: earlier lines belong to other sessions."""
+"""Caffe's first line in a session: lines before it belong to earlier sessions."""
 
 _REACHED = re.compile(r"\] (?:Iteration |Snapshotting solver state .*_iter_)(\d+)")
 
@@ -42,7 +42,7 @@ class State(StrEnum):
 class RunState:
     """A run's state, the iterations in its log or snapshots, and a note (may be empty).
 
-    ``note`` is what a run does, why it failed, or from where it continues.
+    ``note`` says what a run does, why it failed, or where it continues.
     """
 
     state: State
@@ -62,7 +62,7 @@ def state_of(folder: RunFolder) -> RunState:
 
     A run is interrupted if its process was killed or its machine failed: its lock is free.
     """
-    locked = folder.is_locked()  # first: a run that ends meanwhile has written its record or its failure before
+    locked = folder.is_locked()  # first: a run that ends after this has its record or failure on disk
     iterations = folder.experiment.recipe.iterations
 
     def state(state: State, iteration: int, note: str = "") -> RunState:
@@ -102,7 +102,7 @@ def _doing(folder: RunFolder) -> str:
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration in the log of the last session; if it has none, that of the snapshot it began from."""
+    """The last iteration that the log has of the last session; without any, that of the snapshot it began from."""
     snapshot = folder.latest_snapshot()
     found = _REACHED.findall(folder.log_text().rpartition(_LOADING)[2])
     return max(int(found[-1]) if found else 0, snapshot.iteration if snapshot else 0)
@@ -116,7 +116,7 @@ class Interrupted(ProgramError):
 def recording_failure(folder: RunFolder, step: str) -> Iterator[None]:
     """Record in the folder why the block failed, at which ``step``, and raise the error again.
 
-    Where the disk is full, stderr alone says why.
+    If the disk is full, the reason appears only on stderr.
     """
     try:
         yield
@@ -156,7 +156,7 @@ def recording_session(
 
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
-    """What differs from the training ``before`` and changes sums or random numbers, or the net."""
+    """What is not as in the training ``before`` and may change its results: threads, mode, net and the like."""
     were = {key: getattr(before, key) for key in ("threads", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     files = how.get("files") or {}
@@ -176,7 +176,7 @@ def _end_session(folder: RunFolder, ended: str, iteration: int, finished: str, s
 
 
 def last_session(folder: RunFolder) -> Session | None:
-    """The session that was begun last; None if there was none, or its note is damaged: the next training reports it."""
+    """The latest session; None if there was none, or if its note is damaged, which the next training reports."""
     try:
         training = folder.read_training()
     except ProgramError:

@@ -1,4 +1,4 @@
-"""The latent domains of a run's source pictures as their style tells them, before any training."""
+"""The latent domains of a run's source pictures, found by their style before any training."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +17,13 @@ from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset
 from latent_domains.experiment.experiment import Experiment
 
 Record = tuple[str, str]
-"""The LMDB that a record was first in, and its name there."""
+"""A record's original LMDB, and its name there."""
 
 
 def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Division:
-    """The ``experiment.k`` latent domains of all records of the sources' LMDBs, ``parts``, one after the other.
+    """The ``experiment.k`` latent domains of all records of the sources' LMDBs ``parts``, in their order.
 
-    Raises ProgramError if the statistics are not there or are those of other pictures.
+    Raises ProgramError if the statistics are missing, or are of other pictures.
     """
     records = [record for part in parts for record in _records(part, undivided=experiment.task.undivided)]
     statistics = _statistics([data / lmdb for lmdb in experiment.style_lmdbs], experiment.data)
@@ -48,9 +48,9 @@ def _remedy(data: Dataset, option: str = "") -> str:
 
 
 def _records(lmdb: Path, *, undivided: bool) -> Iterator[Record]:
-    """The records of an LMDB, in its order; those of a mixture as what they were before it was joined.
+    """The records of an LMDB, in its order; those of a mixture by their original LMDBs and names.
 
-    Raises ProgramError if a mixture does not say that.
+    Raises ProgramError if a mixture does not tell these.
     """
     names = list(lmdb_io.record_names(lmdb))
     reason = "statistics of style are found by it"

@@ -16,7 +16,7 @@ from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.run_state import State, state_of
 
 _SPEED = re.compile(r"\] Iteration \d+ \((\d+(?:\.\d+)?) iter/s")
-"""What Caffe says of the iterations since it last displayed the loss."""
+"""Caffe's speed since it last displayed the loss."""
 
 _ORDER = [State.RUNNING, State.FAILED, State.INTERRUPTED, State.FINISHED, State.WRITTEN, None]
 """Which runs come first where not all fit the screen; None is a folder that is not there yet."""
@@ -24,7 +24,7 @@ _ORDER = [State.RUNNING, State.FAILED, State.INTERRUPTED, State.FINISHED, State.
 
 @dataclass(frozen=True)
 class View:
-    """A run as it is now. Without a terminal a line is printed when ``news`` changes."""
+    """A run as it is now. If there is no terminal, its line is printed when ``news`` changes."""
 
     path: Path
     state: State | None
@@ -39,7 +39,7 @@ def view(path: Path) -> View:
     words = [str(found.state)]
     if found.state is not State.WRITTEN:
         words.append(f"{found.iteration}/{found.iterations}")
-    if found.state is State.FINISHED:  # the log's last test is one training pass later than the snapshot's
+    if found.state is State.FINISHED:  # the log's last test is after one training pass more than the snapshot
         accuracies = {target: on_target.accuracy for target, on_target in folder.read_record().targets.items()}
     else:
         log = folder.log_text()
@@ -73,7 +73,7 @@ def view_runs(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:
 
 
 def screen(views: Sequence[View], width: int, height: int) -> list[str]:
-    """The lines that fit a terminal, running runs first where there are too many."""
+    """The lines that fit a terminal; if there are too many, those of running runs come first."""
     lines = [view.line for view in views]
     if len(views) > height:
         views = sorted(views, key=lambda view: _ORDER.index(view.state))
@@ -84,7 +84,7 @@ def screen(views: Sequence[View], width: int, height: int) -> list[str]:
 
 
 def watch(paths: Sequence[Path], *, once: bool, interval: float) -> int:
-    """Show the runs until they have ended, or ``once``. Returns 1 if one failed, else 0."""
+    """Show the runs until all have ended, or just ``once``. Returns 1 if one failed, else 0."""
     live = sys.stdout.isatty() and not once
     drawn, printed = 0, None
     while True:

@@ -28,12 +28,11 @@ def write_run(
 
     Paths in the nets and the solver are relative to the repository root where they can be, so that
     ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
-    ``data`` is the folder of the images' LMDBs; a test pass along training covers the test LMDB that is there (or, if
-    it is not there yet, one with the published number of images) but for less than a batch, and a batch is shared out
-    by the sizes of the LMDBs that are there. ``solver_mode`` is GPU or CPU (None: see
-    :func:`latent_domains.runs.devices.choose_mode`).
-    Raises ProgramError if ``folder`` exists and ``force`` is false, if it is something else than a run folder or is
-    being trained, if its name has a comma, or if an LMDB whose length is needed is missing.
+    ``data`` is the folder of the images' LMDBs. A test pass along training covers the test LMDB but for less than a
+    batch; if there is no LMDB yet, one with the published number of images. Batches that are shared out by size use the
+    LMDBs' sizes. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.devices.choose_mode`).
+    Raises ProgramError if ``folder`` exists and ``force`` is false, if it is no run folder or is being trained, if its
+    name has a comma, or if an LMDB is missing whose size is needed.
     """
     run_folder = RunFolder(folder, experiment, data)
     check_name(folder)
@@ -84,9 +83,9 @@ def check_name(path: Path) -> None:
 
 
 def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None) -> RunFolder:
-    """The run folder of ``experiment`` at ``path``, written unless it stands there.
+    """The run folder of ``experiment`` at ``path``; it is written if it is not there.
 
-    Raises ProgramError if the folder there holds another experiment or another data folder's.
+    Raises ProgramError if the folder there holds another experiment or reads another data folder.
     """
     if is_absent(path):
         try:
@@ -112,5 +111,5 @@ def check_holds(folder: RunFolder, experiment: Experiment, data: Path) -> None:
 
 
 def _count(lmdb: Path, published: int) -> int:
-    """Records of an LMDB, or the published number if it is not there yet."""
+    """Number of records in an LMDB, or the ``published`` number if there is no LMDB yet."""
     return count_filled(lmdb) if is_lmdb(lmdb) else published
