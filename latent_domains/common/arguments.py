@@ -1,4 +1,4 @@
-"""Command lines: parsers of programs, and values with a message that says what is wrong with them."""
+"""Command lines: the parser of a program, and types of values, whose errors say what is wrong."""
 
 import math
 import os
@@ -13,7 +13,7 @@ from latent_domains.common.program import ROOT
 
 
 def program_parser(name: str, description: str) -> ArgumentParser:
-    """The parser of ``python -m NAME``, which shows a program's docstring as it is written."""
+    """The parser of ``python -m NAME``. Its help shows ``description``, the program's docstring, line by line."""
     return _Parser(prog=f"python -m {name}", description=description, formatter_class=RawDescriptionHelpFormatter)
 
 
@@ -26,7 +26,7 @@ class _Parser(ArgumentParser):
 
 
 def path(text: str) -> Path:
-    """Read a path. Refuse the empty one, which a shell makes of an unset variable: pathlib takes it for this folder."""
+    """Read a path. An empty one, from an unset shell variable, is an error: pathlib would take it for this folder."""
     if not text:
         raise ArgumentTypeError("got '', expected a path (. is this folder)")
     return Path(text)
@@ -64,7 +64,7 @@ def natural(text: str) -> int:
 
 
 _MOST_THREADS = 1024
-"""More than machines have cores. With very many, OpenMP ends a process without a word."""
+"""More than any machine has cores. With far too many threads OpenMP ends a process without a message."""
 
 
 def threads(text: str) -> int:
@@ -73,7 +73,7 @@ def threads(text: str) -> int:
 
 
 def percentages(text: str) -> tuple[int, ...]:
-    """Whole numbers of at least 1: 80:20."""
+    """Whole numbers of at least 1, such as 80:20."""
     return tuple(positive(part) for part in text.split(":"))
 
 
@@ -84,12 +84,12 @@ def seconds(text: str) -> float:
 
 
 def number(text: str) -> float:
-    """Any number that single precision has room for."""
+    """A number in the range of single precision."""
     return real(text, lambda value: abs(value) <= 1e30, "a number from -1e30 to 1e30")
 
 
 def real(text: str, accepts: Callable[[float], bool], expected: str) -> float:
-    """Read a number that ``accepts`` is true for; it gets NaN if the text is no number."""
+    """Read a number for which ``accepts`` is true. A text that is no number counts as NaN."""
     try:
         value = float(text)
     except ValueError:

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# A number ends at a space or the line's end: when two writers' lines run into one another, neither is read.
+# A number must end at a space or at the line's end: so lines that two writers mixed up are not read.
 _NUMBER = r"([-+]?(?:nan|inf|\d+(?:\.\d*)?(?:e[-+]?\d+)?))(?!\S)"
 _ITERATION = re.compile(rf"\] Iteration (\d+)(?: \(.*\), loss = {_NUMBER}|, Testing net|, lr = {_NUMBER})")
 _OUTPUT = re.compile(rf"\] +(Train|Test) net output #\d+: (\S+) = {_NUMBER}")
@@ -25,14 +25,14 @@ class Measurement:
 class History:
     """The values in a run's log, fed line by line.
 
-    Where a resumed run goes on from further back, what had been measured after that is dropped.
+    If a resumed run goes on from an earlier iteration, the values after that iteration are dropped.
     """
 
     def __init__(self) -> None:
         self.curves: dict[tuple[str, str], dict[int, float]] = {}
         """Values by iteration of every (phase, name)."""
-        self._last = 0  # iteration that something was measured at
-        self._named = 0  # by the line that comes before a net's outputs
+        self._last = 0  # the iteration of the last measurement
+        self._named = 0  # the iteration in the line before a net's outputs
 
     def feed(self, line: str) -> Measurement | None:
         """The measurement in ``line``, if there is one."""
@@ -55,7 +55,7 @@ class History:
 
 
 def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
-    """Values by iteration of every (phase, name) in a log; see :class:`History` for those of a resumed run."""
+    """Values by iteration for every (phase, name) in a log, as :class:`History` reads it."""
     history = History()
     for line in lines:
         history.feed(line)
@@ -63,7 +63,7 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
 
 
 def failure_reason(log: str) -> str:
-    """The line that says why caffe ended: the exception of a Python layer, the check that failed, or the last one."""
+    """The line that says why caffe ended: a Python layer's exception, a failed check, or else the last line."""
     last = log.splitlines()[-200:]
     lines = [_PREFIX.sub("", line).strip() for line in last]
     fatal = [line for line, whole in zip(lines, last, strict=True) if re.match(r"F\d{4,8} ", whole)]
@@ -74,7 +74,7 @@ def failure_reason(log: str) -> str:
 
 def ending(exit_code: int, log: str) -> str:
     """Say how a process ended: the signal that killed it, or its exit code and the reason in its log."""
-    if exit_code < 0 and exit_code != -signal.SIGABRT:  # a failed check aborts, and says why
+    if exit_code < 0 and exit_code != -signal.SIGABRT:  # SIGABRT: a failed check, whose message is in the log
         memory = ", perhaps for its memory" if exit_code == -signal.SIGKILL else ""
         name = signal.Signals(-exit_code).name if -exit_code in set(signal.Signals) else f"signal {-exit_code}"
         return f"killed by {name}{memory}"

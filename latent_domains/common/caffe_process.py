@@ -14,14 +14,14 @@ UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
 end before it has written a snapshot. The signal is blocked, not ignored: glog in caffe sets its own handler."""
 
 _ENDING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = $0 ] || kill -KILL $$; exec "$@"')
-"""Command prefix, before the parent's id, of a child that the kernel kills with its parent. The shell looks whether
-the parent has already ended."""
+"""Command prefix of a child that the kernel kills when its parent ends. The parent's id comes next: with it the shell
+checks that the parent has not ended before the kernel was told."""
 
 
 def ending_with_parent(command: Sequence[str]) -> list[str]:
-    """The command of a child that the kernel kills as soon as the thread that starts it ends.
+    """The command of a child that the kernel kills when the thread that started it ends.
 
-    Without this, a child would go on unnoticed if its parent is killed, perhaps for using too much memory.
+    Otherwise a child would go on unnoticed after its parent was killed, perhaps for using too much memory.
     """
     return [*_ENDING_WITH_PARENT, str(os.getpid()), *command]
 
@@ -35,10 +35,10 @@ def caffe_binary() -> str:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """A child's environment: so many threads in all layers, no progress bars. A BLAS has one: layers divide the work.
+    """A child's environment: so many threads in each layer, one in BLAS (layers divide the work); no progress bars.
 
-    ``caffe`` embeds the interpreter and knows no virtual environment, so PYTHONPATH names this one's packages, the
-    folder pycaffe lies in, and the repository.
+    ``caffe`` embeds the interpreter and knows no virtual environment. So PYTHONPATH names this one's packages,
+    pycaffe's folder and the repository.
     """
     import caffe
 
@@ -64,8 +64,8 @@ def start(arguments: list[str], threads: int) -> subprocess.Popen[str]:
 def start_logged(command: list[str], threads: int) -> subprocess.Popen[str]:
     """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
 
-    It gets a session of its own: Ctrl-C reaches it only when we pass it on, once. It ends at the latest with the thread
-    that calls this.
+    It has its own session, so Ctrl-C reaches it only if we pass it on, once. It ends with the calling thread at the
+    latest.
     """
     return subprocess.Popen(
         ending_with_parent(command),
@@ -81,7 +81,7 @@ def start_logged(command: list[str], threads: int) -> subprocess.Popen[str]:
 
 
 def read_log(child: subprocess.Popen[str]) -> str:
-    """The whole log of a child that ends by itself. After Ctrl-C it would go on alone: it is killed."""
+    """The whole log of a child that ends by itself. Ctrl-C kills it, since it would go on alone."""
     try:
         return child.stdout.read()
     except BaseException:

@@ -1,4 +1,4 @@
-"""What a result is made of: hashes by which other contents under the same names are noticed."""
+"""Hashes of what a result is made of. They show if files of the same names have other contents now."""
 
 import hashlib
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class Digest:
-    """A hash of named contents in their order: other names, other contents or another order change it."""
+    """A hash of named contents. It changes with a name, with contents, and with the order."""
 
     def __init__(self, named: Iterable[tuple[bytes | str, bytes | str]] = ()) -> None:
         self._hash = hashlib.sha256()
@@ -16,7 +16,7 @@ class Digest:
     def add(self, name: bytes | str, contents: bytes | str) -> None:
         for part in (name, contents):
             data = os.fsencode(part) if isinstance(part, str) else part
-            self._hash.update(len(data).to_bytes(8))  # so that no two lists look alike
+            self._hash.update(len(data).to_bytes(8))  # so that different lists never give the same bytes
             self._hash.update(data)
 
     def __str__(self) -> str:
@@ -24,11 +24,11 @@ class Digest:
 
 
 def stamp(files: Iterable[str | os.PathLike[str]]) -> str:
-    """A hash of the sizes, times and inodes of files. It costs no reading, and is another one if a file was changed.
+    """A hash of the sizes, times and inodes of files. It reads no contents, and changes if a file was changed.
 
-    The time of change is in it, which no program can set: files that were replaced by others of the same size and the
-    same time of modification, as archives bring them, have another one. So the same stamp means the same contents;
-    another one, as of a copy, says nothing.
+    It includes the time of the last change of status, which no program can set. So it also notices a file that was
+    replaced by one of the same size and time of modification, as from an archive. The same stamp means the same
+    contents; another stamp, as a copy has, says nothing.
     """
     found = Digest()
     for file in files:

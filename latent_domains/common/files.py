@@ -45,10 +45,10 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
 
 
 def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
-    """Raise ProgramError if no file of this name is there; ``expected`` says what it should be.
+    """Raise ProgramError unless ``path`` is a regular file; ``expected`` says what it should be.
 
-    FIFOs and devices, which may have no end, are none. With ``missing_ok`` there may be nothing of this name, not even
-    a link that leads nowhere.
+    FIFOs and devices are errors: they may have no end. With ``missing_ok`` there may be nothing of this name, but no
+    link that leads nowhere.
     """
     if not path.is_file() and (os.path.lexists(path) or not missing_ok):
         found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
@@ -56,14 +56,14 @@ def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
 
 
 def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
-    """Raise ProgramError if one of ``paths`` exists and ``force`` is false, is no file, or is one of ``inputs``."""
+    """Raise ProgramError if one of ``paths`` is one of ``inputs``, is no file, or exists while ``force`` is false."""
     read = {path.resolve() for path in inputs}
     for path in paths:
         if path.resolve() in read:
             raise ProgramError(f"{path}: it is what is read, choose another name for what is written")
         if path.is_dir():
             raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
-        if path.exists() and not path.is_file():  # /dev/null, say, which others need
+        if path.exists() and not path.is_file():  # such as /dev/null, which others need
             raise ProgramError(f"{path}: no regular file is there, expected to write one of this name")
         check_new(path, force=force)
 
@@ -75,7 +75,7 @@ def check_new(path: Path, *, force: bool) -> None:
 
 
 def check_apart(folders: Sequence[Path], expected: str) -> None:
-    """Raise ProgramError if one of the folders is another one, or lies in it; ``expected`` says what they should be."""
+    """Raise ProgramError if a folder is given twice or lies in another; ``expected`` says what they should be."""
     for one, other in permutations(folders, 2):
         place, outer = one.resolve(), other.resolve()
         if place.is_relative_to(outer):
@@ -84,7 +84,7 @@ def check_apart(folders: Sequence[Path], expected: str) -> None:
 
 
 def check_named(path: Path) -> None:
-    """Raise ProgramError if a folder to be made is called ``.`` or ``..``: nothing can be renamed to that."""
+    """Raise ProgramError if a new folder would be called ``.`` or ``..``: nothing can be renamed to that."""
     if path.name in ("", ".."):
         raise ProgramError(f"{path}: found no name of a folder, expected one: ../photo from within photo, say")
 
@@ -93,15 +93,15 @@ def check_named(path: Path) -> None:
 def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``; rename it to ``path`` on success, remove it otherwise.
 
-    Raises ProgramError if ``path`` is there, and is not an empty folder, and ``force`` is false, or leads nowhere, or
-    has no name; with ``force`` the old one is replaced, but only once the new one is whole.
+    With ``force`` it replaces an old folder, but only once the new one is whole. Raises ProgramError if ``path`` is a
+    link that leads nowhere, has no name, or exists, is not an empty folder, and ``force`` is false.
     """
     check_named(path)
     if not is_absent(path):
         check_new(path, force=force)
     if path.is_symlink() and not path.exists():
         raise ProgramError(f"{path}: a link that leads nowhere, expected to make a folder of this name")
-    path = path.parent.resolve() / path.name  # where the current folder is in the old one, `..` would go with it
+    path = path.parent.resolve() / path.name  # `..` would stop to work if the current folder is in the old one
     with naming(path), _folder_beside(path) as folder:
         aside = folder / "new"
         aside.mkdir()
@@ -120,13 +120,13 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def is_absent(path: Path) -> bool:
-    """Whether nothing is there, or an empty folder, which Snakemake makes for a job's output."""
+    """Whether there is nothing, or an empty folder, as Snakemake makes for a job's output."""
     return not path.exists() or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 @contextmanager
 def _folder_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``. If its process is killed it stays there."""
+    """Yield a temporary folder beside ``path``. It stays there if the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path):
         temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
@@ -136,7 +136,7 @@ def _folder_beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name ``path`` to an error of the disk in the block that names no file."""
+    """In the block, add the name ``path`` to errors of the disk that name no file."""
     try:
         yield
     except OSError as error:
@@ -160,7 +160,7 @@ def write_text(path: Path, text: str) -> None:
 def json_text(values: Any) -> str:
     """Indented JSON that ends in a newline; a list of numbers stands on one line."""
     text = json.dumps(values, indent=2)
-    # No text holds a raw line break, so that what is matched is a list's.
+    # JSON's texts have no raw line breaks, so only lists match.
     return re.sub(r"\[\n[-+\d.eE,\s]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text) + "\n"
 
 

@@ -19,9 +19,9 @@ PAUSE = 2.0
 
 
 def has_cuda() -> bool:
-    """Whether this Caffe was built for GPUs. In a build for CPU alone, the first layer that wants one ends the process.
+    """Whether this Caffe was built for GPUs. If it was not, the first layer that needs a GPU would end the process.
 
-    Looks at what the libraries of pycaffe link: other packages may have loaded CUDA's own.
+    It looks for CUDA in what pycaffe's libraries link, since other packages may have loaded CUDA too.
     """
     from caffe import _caffe
 
@@ -36,7 +36,7 @@ def has_cuda() -> bool:
 def gpu_names(library: str = DRIVER) -> list[str]:
     """Names of the GPUs that CUDA shows this process, in its order. Raises ProgramError if there is no driver.
 
-    The driver is asked, since pycaffe counts no GPUs and ends the process if it is given one that is not there.
+    It asks the driver: pycaffe cannot count GPUs, and ends the process if it is given one that does not exist.
     """
     try:
         driver = ctypes.CDLL(library)
@@ -59,7 +59,7 @@ def gpu_names(library: str = DRIVER) -> list[str]:
 
 
 def expect_gpu(option: str, gpu: int, names: Sequence[str]) -> None:
-    """Raise ProgramError, beginning with ``option``, if ``gpu`` is none of those with these names: Caffe aborts."""
+    """Raise ProgramError, beginning with ``option``, if ``gpu`` is no index of ``names``: Caffe would abort."""
     if gpu >= len(names):
         there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
         raise ProgramError(f"{option}: there is no GPU {gpu}; expected any of {there}")
@@ -99,10 +99,10 @@ def visible_gpus() -> list[str]:
 
 
 def choose_gpu(visible: list[str], locks: Path, pause: float = PAUSE) -> str:
-    """Lock one of the GPUs for this process and those that it becomes; wait until one is free.
+    """Lock one of the GPUs for this process and the programs that it becomes. Wait until one is free.
 
-    ``visible`` are their names in CUDA_VISIBLE_DEVICES, ``locks`` is a folder for a lock file each. The lock ends with
-    the last process that inherited it.
+    ``visible`` are the GPUs' names in CUDA_VISIBLE_DEVICES; the folder ``locks`` has a lock file for each. The lock
+    ends with the last process that inherited it.
     """
     waiting = False
     while True:

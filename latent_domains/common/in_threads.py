@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 AHEAD = 16
-"""Items a thread may be ahead of the reader."""
+"""How many items a thread may be ahead of the reader."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -15,7 +15,7 @@ R = TypeVar("R")
 def in_threads(function: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterator[R]:
     """Yield what ``function`` returns for each item, in order, from ``jobs`` threads.
 
-    They are never more than AHEAD items each ahead, so a slow reader of the results does not fill the memory.
+    No thread is more than AHEAD items ahead of the reader, so a slow reader does not fill the memory.
     """
     waiting: deque[Future[R]] = deque()
     pool = ThreadPoolExecutor(jobs)

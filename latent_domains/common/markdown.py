@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 
 def escape_html(text: str) -> str:
-    """A text that no reader of Markdown takes for HTML."""
+    """The text, escaped so that Markdown does not take it for HTML."""
     return text.replace("<", r"\<")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns line up in a terminal too."""
+    """A Markdown table whose columns also line up in a terminal."""
     lines = [[escape_html(cell).replace("|", r"\|") for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
 

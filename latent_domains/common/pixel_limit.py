@@ -5,21 +5,21 @@ import re
 import sys
 
 VARIABLE = "OPENCV_IO_MAX_IMAGE_PIXELS"
-"""Environment variable of OpenCV's, by which the user chooses another limit; child processes inherit it."""
+"""OpenCV's environment variable for another limit; child processes inherit it."""
 
 _MOST_PIXELS = 100 * 10**6
-"""Unless VARIABLE says otherwise."""
+"""The limit, unless VARIABLE says otherwise."""
 
 _BYTES = 8
-"""Of a pixel in a file at most: four channels of 16 bits."""
+"""The most that a pixel takes in a file: four channels of 16 bits."""
 
 
 def set_default() -> None:
-    """Set the limit. Call this before OpenCV is imported: it ends a process whose VARIABLE it cannot read."""
+    """Set the limit. Call this before importing OpenCV, which ends a process if it cannot read VARIABLE."""
     given = os.environ.setdefault(VARIABLE, str(_MOST_PIXELS))
     if not re.fullmatch("[0-9]{1,12}", given):
         sys.exit(f"error: environment variable {VARIABLE}: found {given!r}, expected a number of pixels below 10^12")
-    os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")  # what it says of a picture names no file
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")  # its messages about a picture do not name the file
 
 
 def most_pixels() -> int:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def from_root(path: Path) -> str:
-    """``path`` relative to the repository root where it lies below it, absolute elsewhere, for Caffe."""
+    """``path`` for Caffe: relative to the repository root if it lies below it, else absolute."""
     absolute = path.resolve()
     return str(absolute.relative_to(ROOT) if absolute.is_relative_to(ROOT) else absolute)
 
@@ -29,36 +29,37 @@ INTERRUPTED = 130
 """Exit code of a program that a signal ended: 128 + SIGINT, as shells say it."""
 
 _LONGEST = 4900
-"""Characters of a message that one can read, whatever a file held that it shows."""
+"""The most characters of a message: it may quote a file of any size."""
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Call ``main`` and leave with its ``exit_code``."""
     code = exit_code(main)
     if code == INTERRUPTED:
-        os._exit(code)  # at once: Python's own end takes from under threads what they still compute with
+        os._exit(code)  # at once: a regular end of Python would free memory that threads still use
     sys.exit(code)
 
 
 def exit_code(main: Callable[[], int | None]) -> int:
-    """Call ``main``; 1 after a ProgramError or OSError, 130 after Ctrl-C or ``kill``, with one line about it on stderr.
+    """Call ``main`` and return its exit code; after an error print one line about it on stderr.
 
-    Where there is not enough memory it is 1, too. (argparse itself leaves with 2 when the command line is wrong.)
+    The code is 1 after a ProgramError or OSError, or if memory is short; 130 after Ctrl-C or ``kill``. (argparse ends
+    the program with 2 if the command line is wrong.)
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal's encoding lacks ends no program
+    if isinstance(sys.stdout, io.TextIOWrapper):  # no error for characters that the terminal's encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     with _signals_as_ctrl_c() as signals:
         try:
             try:
                 code = main() or 0
-            except SystemExit:  # of --help, which has printed
+            except SystemExit:  # after --help
                 _flush_stdout()
                 raise
             _flush_stdout()
             return code
         except (KeyboardInterrupt, Exception) as error:
             for number in signals:
-                signal.signal(number, signal.SIG_IGN)  # nothing can be interrupted any more
+                signal.signal(number, signal.SIG_IGN)  # nothing may be interrupted any more
             line = _line_about(error)
             if line is None:
                 raise
@@ -73,9 +74,9 @@ def exit_code(main: Callable[[], int | None]) -> int:
 
 
 def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    """Print errors of a program that is not ours as :func:`exit_code` does: a ``sys.excepthook``.
+    """A ``sys.excepthook`` for programs that are not ours. It prints errors as :func:`exit_code` does.
 
-    A fault keeps its traceback. The exit code is Python's.
+    Faults keep their traceback. The exit code is Python's.
     """
     line = _line_about(error)
     if line is None:
@@ -85,7 +86,7 @@ def say_in_a_line(kind: type[BaseException], error: BaseException, frames: Trace
 
 
 def _line_about(error: BaseException) -> str | None:
-    """The line about an error; None for a fault of ours, which ends in a traceback."""
+    """The line about an error; None for a fault in our code, which should show a traceback."""
     if _is_interruption(error):
         return "interrupted"
     text = str(error)
@@ -94,33 +95,33 @@ def _line_about(error: BaseException) -> str | None:
         # Path.read_text has one frame, or two in Python 3.13.
         read = dict.fromkeys(str(file) for file in frames[-2:] if isinstance(file, Path))
         text = ": ".join([*read, "not enough memory", *filter(None, [text])])
-    elif isinstance(error, UnicodeEncodeError):  # of a path, in what is UTF-8: a net, say
+    elif isinstance(error, UnicodeEncodeError):  # of a path that goes into a UTF-8 file, such as a net
         text = f"found {error.object!r}, expected a name in UTF-8"
-    elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # of Path.resolve
+    elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # that of Path.resolve
         return None
     return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
 
 def _is_interruption(error: BaseException | None) -> bool:
-    """Whether Ctrl-C led to an error: some libraries make another one of it, or fail on the way out."""
+    """Whether an error comes from Ctrl-C: some libraries turn it into another error, or fail while they end."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 _NEVER_FREED: list[BaseException] = []
-"""Interruptions: their frames may hold a module of LLVM that was being linked, which numba and llvmlite both free."""
+"""Interruptions. Their frames may hold an LLVM module that was being linked; numba and llvmlite would both free it."""
 
 
 def _end_progress_bars() -> None:
-    """Let progress bars end their lines, below which the error stands."""
+    """End the lines of progress bars, so that the error comes below them."""
     if tqdm := sys.modules.get("tqdm"):
         for bar in list(getattr(tqdm.tqdm, "_instances", ())):
             bar.close()
 
 
 def _flush_stdout() -> None:
-    """Write what is left; an error names the stream."""
+    """Write what is left on stdout; an error names the stream."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -129,7 +130,7 @@ def _flush_stdout() -> None:
 
 
 def _discard_unwritable_output() -> None:
-    """Discard output that cannot be written: Python would try again at its end, and exit with 120."""
+    """Discard output that cannot be written. Python would try again when it ends, and exit with 120."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -140,9 +141,9 @@ def _discard_unwritable_output() -> None:
 
 @contextmanager
 def _signals_as_ctrl_c() -> Iterator[tuple[int, ...]]:
-    """``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt too, so that nothing half-made is left.
+    """Make ``kill``, ``docker stop`` and a closed terminal raise KeyboardInterrupt, so that nothing is left half-made.
 
-    Yields the signals that are heard. One that the caller ignores (``nohup``) stays ignored.
+    Yields the signals that do so. A signal that the caller ignores (``nohup``) stays ignored.
     """
     if threading.current_thread() is not threading.main_thread():
         yield ()

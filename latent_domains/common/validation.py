@@ -1,4 +1,4 @@
-"""Values that were read from a file, checked against a type; the first mistake is said in one line."""
+"""Checks values from a file against a type; one line tells the first mistake."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from annotated_types import Interval
 
 from latent_domains.common.program import ProgramError
 
-Natural = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # of a seed Caffe keeps the lower 32 bits
+Natural = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # Caffe keeps the lower 32 bits of a seed
 Positive = Annotated[int, Interval(ge=1, le=2**31 - 1)]
 Proportion = Annotated[float, Interval(ge=0, le=1)]
-# In Caffe's single precision smaller rates are 0, and larger numbers infinite.
+# In Caffe's single precision smaller rates become 0, and larger numbers infinite.
 Rate = Annotated[float, Interval(ge=1e-30, le=1e30)]
 Weight = Annotated[float, Interval(ge=0, le=1e30)]
 Number = Annotated[float, Interval(ge=-1e30, le=1e30)]
@@ -30,10 +30,10 @@ class Help:
 
 
 def checked(kind: type[T], values: Any, where: str) -> T:
-    """``values``, as JSON and YAML have them, as ``kind``. A dataclass takes no unknown key.
+    """Turn ``values`` from JSON or YAML into ``kind``. A dataclass takes no unknown key.
 
-    Lists become tuples and objects dataclasses where those are expected; nothing else is converted, but integers are
-    numbers too. Raises ProgramError with ``where``, the key, what was found and what was expected.
+    Lists become tuples and objects become dataclasses where ``kind`` has these. An integer may stand for a number.
+    Nothing else is converted. Raises ProgramError with ``where``, the key, what was found and what was expected.
     """
     from pydantic import ValidationError  # it takes 0.2 s, and --help needs none of it
 
@@ -64,7 +64,7 @@ def _adapter(kind: Any) -> Any:
 
 
 def _in_a_line(kind: Any, values: Any, where: str, mistakes: Sequence[Any]) -> str:
-    """The first mistake, in pydantic's words; an unknown key comes first, since a missing one may be meant by it."""
+    """The first mistake, in pydantic's words. Unknown keys come first: one may be a misspelt missing key."""
     unknown = [mistake for mistake in mistakes if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden")]
     mistake = (unknown or mistakes)[0]
     place, message = mistake["loc"], mistake["msg"]
@@ -83,7 +83,7 @@ def _in_a_line(kind: Any, values: Any, where: str, mistakes: Sequence[Any]) -> s
 
 
 def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
-    """A place in words; an item of a list is called by its name as well, if it has one."""
+    """A place in words; an item of a list also by its name, if it has one."""
     for key in place:
         if isinstance(key, int):
             values = values[key] if isinstance(values, list) else None

@@ -14,7 +14,7 @@ from latent_domains.common.program import ROOT
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of Caffe and of the packages that a result depends on; None for one that is not installed by name."""
+    """Versions of Caffe and of the packages that a result depends on; None if no package of that name is installed."""
     packages = ("numpy", "numba", "protobuf", "lmdb", "opencv-python", "scikit-learn")
     return {
         "caffe": caffe.__version__,
@@ -26,7 +26,7 @@ def versions() -> dict[str, str | None]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:  # opencv-python-headless, say
+    except PackageNotFoundError:  # it may have another name, such as opencv-python-headless
         return None
 
 

@@ -9,12 +9,12 @@ def one_line(text: object) -> str:
 
 
 def by(shape: Sequence[object]) -> str:
-    """A shape: 3×28×28."""
+    """A shape in words, such as 3×28×28."""
     return "×".join(map(str, shape)) or "a scalar"
 
 
 def count_of(number: int, noun: str) -> str:
-    """How many: 1 image, 2 images."""
+    """A number with its noun: 1 image, 2 images."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

@@ -1,1 +1,1 @@
-"""Training of runs: ``caffe train``, and a process of ours that goes on from a snapshot."""
+"""Training of runs, by ``caffe train`` or, from a snapshot on, by a process of ours."""

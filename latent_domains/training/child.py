@@ -1,4 +1,4 @@
-"""A child process with its log, which ends with the block that uses it; and signals that reach each child once."""
+"""A child process that ends with the block that uses it, and signals that reach each child once."""
 
 import signal
 import subprocess
@@ -17,13 +17,13 @@ from latent_domains.common.caffe_log import ending
 
 
 class Child:
-    """A running process with its log on stdout, by its name in messages. At the end of its context it has ended."""
+    """A running process with its log on stdout; messages call it ``name``. It ends with its context at the latest."""
 
     def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
         self.name = name
         self.process = process
         self.failure: str | None = None
-        """After :meth:`lines`: that the process failed, and why; None if it did not."""
+        """Why the process failed, after :meth:`lines`; None if it did not."""
 
     def __enter__(self) -> Self:
         return self
@@ -47,14 +47,14 @@ class Child:
 
 
 SAME_SIGNAL = 1.0
-"""Seconds in which a second Ctrl-C counts as the first one: ``timeout -s INT`` sends two."""
+"""Within so many seconds a second Ctrl-C counts as part of the first: ``timeout -s INT`` sends two."""
 
 
 class Children:
-    """The processes at work. Ctrl-C is passed on to each of them once; a second one kills them."""
+    """The running processes. A Ctrl-C is passed on to each of them once; a second one kills them."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # the handler of one signal may interrupt that of another
+        self._lock = threading.RLock()  # one signal's handler may interrupt another's
         self._running: set[subprocess.Popen[str]] = set()
         self._stopped: float | None = None
 

@@ -56,9 +56,9 @@ class _Bar(tqdm):
 
 @dataclass(frozen=True)
 class _Job:
-    """A run to train from ``snapshot``, else from the caffemodel ``weights``, else from the fillers.
+    """A run to train: from ``snapshot``, else from the caffemodel ``weights``, else from the fillers.
 
-    ``loaded`` is the file of these weights that Caffe reads. ``position`` is that of the run's bar.
+    ``loaded`` is the file that Caffe reads for these weights. ``position`` is that of the run's progress bar.
     """
 
     folder: RunFolder
@@ -73,7 +73,7 @@ class _Job:
         return self.snapshot.iteration if self.snapshot else 0
 
     def start(self, threads: int) -> Child:
-        """Start the training: ``caffe train``, or from a snapshot a process of ours."""
+        """Start the training: ``caffe train``, or our own process if there is a snapshot."""
         if self.snapshot:
             return start_worker(self.folder.solver, self.snapshot.state, threads)
         arguments = ["train", "-solver", os.path.relpath(self.folder.solver, ROOT)]
@@ -101,29 +101,28 @@ def train_all(
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
-    ``threads`` None divides the cores between the jobs. With ``resume``, a run goes on from its last complete
-    snapshot and a finished one is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None
-    takes that of the environment, if any. Runs begin from the caffemodel ``weights``, as far as layers have the same
-    names; those that have begun must have begun from it, and on the images that their LMDBs hold now. With ``wait``, a
-    run that another process trains is waited for. Nothing is trained if one of the runs cannot be. Raises ProgramError
-    for the first run that fails (the others are finished first, and their errors printed) and KeyboardInterrupt after a
-    clean stop.
+    ``threads`` None divides the cores between the jobs. With ``resume``, a run goes on from its last complete snapshot,
+    and a finished run is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of
+    the environment, if any. Runs begin from the caffemodel ``weights`` in all layers whose names it has; a run that has
+    begun must have begun from it, and on the images that its LMDBs hold now. With ``wait``, it waits for a run that
+    another process trains; else this is an error. If one run cannot be trained, none is. Raises ProgramError for the
+    first run that fails, after the others have ended and their errors are printed; KeyboardInterrupt after a stop.
     """
     if weights:
         check_name(weights)
     with ExitStack() as held:
-        for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # as every other process takes them
+        for folder in sorted(runs, key=lambda folder: folder.path.resolve()):  # all processes lock in this order
             held.enter_context(folder.locked(wait=wait))
-            if RunFolder.load(folder.path).experiment != folder.experiment:  # as after it was waited for
+            if RunFolder.load(folder.path).experiment != folder.experiment:  # after a wait it may be
                 raise ProgramError(f"{folder.path}: another process replaced it meanwhile: call it again")
         waiting: list[_Job] = []
         for folder in runs:
             finished = resume and folder.record.exists()
             if finished:
-                folder.read_record()  # a damaged one is no reason to call the run finished
+                folder.read_record()  # raises if it is damaged: then the run is not finished
             snapshot = None if finished else _starting_point(folder, resume)
             if finished or snapshot:
-                if weights and weights.is_file():  # else it is not needed
+                if weights and weights.is_file():  # a file that is gone is not needed
                     check_same_weights(folder, weights, f"leave --weights out, or {AGAIN}")
                 if not check_same_images(folder) and note_images(folder):
                     said = "an earlier version kept no hash of its images; from now on they are compared"
@@ -154,7 +153,7 @@ def train_all(
 
 
 def share_of_cores(processes: int) -> int:
-    """The threads of one of several processes that share the cores of this machine."""
+    """The threads for each of several processes that share this machine's cores."""
     return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
@@ -187,9 +186,9 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
 
 
 def _evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None:
-    """Evaluate in a process of its own: pycaffe logs to stderr and several runs may end at once."""
+    """Evaluate in a separate process: pycaffe logs to stderr, and several runs may end at the same time."""
     command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", str(folder.path.resolve())]
-    command += ["--solver-mode", mode_of(folder)]  # whatever the environment asks for
+    command += ["--solver-mode", mode_of(folder)]  # not what the environment asks for
     tqdm.write(f"{folder.path.name}: evaluating …")
     with Child("evaluation", start_logged(command, threads)) as child, children.watch(child.process):
         for _ in child.lines():
@@ -199,7 +198,7 @@ def _evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
-    """The snapshot to go on from, None to begin. Raises ProgramError if the run was begun before, unless ``resume``."""
+    """The snapshot to go on from, or None to begin. Raises ProgramError if the run has begun and not ``resume``."""
     snapshot = folder.latest_snapshot()
     if not resume and (snapshot or folder.record.exists()):
         done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
@@ -233,8 +232,8 @@ def _train(job: _Job, threads: int, children: Children) -> None:
             bar.update(iterations - bar.n)
     if children.stopping:
         return
-    killed = child.process.returncode == -signal.SIGINT  # before caffe took any signal
-    if stopped or killed:  # by a signal to caffe itself
+    killed = child.process.returncode == -signal.SIGINT  # before caffe could handle a signal
+    if stopped or killed:  # by a signal that was sent to caffe itself
         raise Interrupted(f"{folder.path}: training was stopped from outside; go on with --resume")
     if child.failure:
         of_our_layer = re.search(r'Layer "[^"]*": .*\b(nan|inf)\b', child.failure)
@@ -243,7 +242,7 @@ def _train(job: _Job, threads: int, children: Children) -> None:
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:
-    """How a run is trained, on what, and what it began from, for its record."""
+    """For the record: how a run is trained, on what, and from which weights."""
     before = job.folder.read_training()
     weights = before.weights if before and job.snapshot else None
     if job.weights:

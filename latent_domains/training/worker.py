@@ -1,7 +1,7 @@
-"""The process that goes on with a run from a snapshot. ``caffe train`` would read the first records again.
+"""The process that goes on with a run from a snapshot. (``caffe train`` would read the first records again.)
 
-``python -m tools.train --resume`` starts it; nobody else should. It is started in the repository's root: the solver
-names its nets, and they their LMDBs, relative to it.
+Only ``python -m tools.train --resume`` should start it, in the repository's root: the paths in the solver and its nets
+are relative to that.
 
 When it gets SIGINT, SIGTERM or SIGHUP, it stops after the iteration, with a snapshot.
 """
@@ -20,7 +20,7 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.models import prototxt
 
 STATEFUL = frozenset({"Data", "Dropout"})
-"""Types of layers whose forward pass depends on the passes before it: on records read or random numbers drawn."""
+"""Types of layers whose forward pass depends on earlier passes, by records read or random numbers drawn."""
 
 
 class _Stopped(Exception):
@@ -41,7 +41,7 @@ def hear_signals() -> Callable[[], None]:
 
 
 def _replay(net: caffe.Net, passes: int, check: Callable[[], None]) -> None:
-    """Run the stateful layers alone, so many times: a snapshot does not hold their state.
+    """Run the stateful layers alone for so many ``passes``, since a snapshot does not hold their state.
 
     They run in the net's order, so that records, crops, mirroring and dropout continue exactly. Raises what
     ``check`` raises.
@@ -57,15 +57,15 @@ def train(solver_file: Path, snapshot: Path, check: Callable[[], None]) -> None:
     """Train from ``snapshot`` to the solver's last iteration, or until ``check`` raises _Stopped."""
     param = prototxt.read(solver_file, caffe_pb2.SolverParameter())
     if param.solver_mode == caffe_pb2.SolverParameter.GPU:
-        caffe.set_device(param.device_id)  # first: whatever comes before would take memory of GPU 0
+        caffe.set_device(param.device_id)  # first: anything before it would take memory on GPU 0
         caffe.set_mode_gpu()
     solver = caffe.get_solver(str(solver_file))
     caffe.log(f"Resuming from {snapshot}")
     solver.restore(str(snapshot))
     first = solver.iter
     caffe.log(f"Going on with the records and random numbers after iteration {first}")
-    # Caffe calls the first function before an iteration and the second one before its update. A handler of signals
-    # must not raise: it may run within an iteration, which a snapshot cannot hold.
+    # Caffe calls the first function before an iteration, the second one before its update. A signal's handler must not
+    # raise: it may run in the middle of an iteration, where no snapshot is possible.
     solver.add_callback(check, lambda: None)
     try:
         _replay(solver.net, first * param.iter_size, check)
@@ -83,12 +83,12 @@ def main() -> None:
     options = parser.parse_args()
     code = 1
     try:
-        caffe.init_log()  # before our handlers of signals: it sets some of its own
+        caffe.init_log()  # before our signal handlers, since it sets some too
         train(options.solver, options.snapshot, hear_signals())
         code = 0
     except BaseException:
         traceback.print_exc()
-    # At once: Caffe's prefetching threads still run.
+    # At once, since Caffe's prefetching threads still run.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
