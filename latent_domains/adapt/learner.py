@@ -1,4 +1,4 @@
-"""What is trained on one's own pictures, and by which options where nothing is said."""
+"""What is trained on one's own pictures, and the default options."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from latent_domains.runs.devices import requested_mode
 _FINE_TUNED = [name for name, network in NETWORKS.items() if network.recipe and name not in (*BACKBONES, ANY_FEATURES)]
 
 CHOICES = (*BACKBONES, *_FINE_TUNED)
-"""The networks that there is a recipe for: trained on the features of a backbone, or fine-tuned."""
+"""The networks that can be trained: on a backbone's features, or fine-tuned."""
 
 ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
-"""mDA on a backbone's features: what found the true source domains of PACS best (results/README.md). No accuracy on a
-target had a part in it."""
+"""mDA's options on a backbone's features. They found the true source domains of PACS best (results/README.md). No
+accuracy on a target was used for the choice."""
 
 EQUAL_CLASSES = (*LATENT, "dial", "multi_source")
-"""Methods for which a classifier on features has equal classes. DIAL, known domains, clusters and random parts gained
-by it on PACS, and it did no harm on Office-Caltech (results/README.md)."""
+"""Methods whose classifiers on features have equal classes. On PACS DIAL, known domains, clusters and random parts
+gained by them; on Office-Caltech they did no harm (results/README.md)."""
 
 FINE_TUNED = {"branch_norm": "logits"}
-"""mDA where a net is fine-tuned: what found the domains of digits' mixtures best (results/branch.md), likewise."""
+"""mDA's options for a fine-tuned net. They found the domains of mixtures of digits best (results/branch.md)."""
 
 IMAGE_SIZE, ITERATIONS = 192, 500
-"""Of a backbone that is fine-tuned: what two cores do in a quarter of an hour."""
+"""For a backbone that is fine-tuned: two cores need a quarter of an hour."""
 
 SHARED = ("method", "k", "k_target", "known_share", "style_share", "equal_classes", "seed")
 """Options of the method that a fine-tuned backbone shares with the features alone, which are trained first."""
@@ -37,9 +37,9 @@ SHARED = ("method", "k", "k_target", "known_share", "style_share", "equal_classe
 
 @dataclass(frozen=True)
 class Learner:
-    """A network that is fine-tuned or, if it is a backbone and not ``fine_tune``, a classifier on its features.
+    """A network to be fine-tuned or, for a backbone without ``fine_tune``, a classifier on its features.
 
-    ``image_size`` is the side of the squares that it sees (None: as the network has them).
+    ``image_size`` is the side of the squares that it sees (None: the network's usual one).
     """
 
     network: str

@@ -1,4 +1,4 @@
-"""What is done for a task, one stage after the other; what stands is left alone."""
+"""The stages of a task, one after the other. What is there already is left alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,10 +33,10 @@ from latent_domains.runs.write import write_run
 from latent_domains.training.train import loaded_from, train_all
 
 FEWEST_ROWS = 8
-"""Images of each domain in a batch, also of one that has fewer (they come again): batch statistics need some."""
+"""The fewest images of each domain in a batch, for its statistics. A domain that has fewer repeats them."""
 
 DEFAULT_K = 2
-"""Latent domains of a single source, which is taken for an undivided mixture."""
+"""Latent domains of a single source, which counts as an undivided mixture."""
 
 
 def begin_anew(paths: Paths, needed: Iterable[Path]) -> None:
@@ -63,10 +63,9 @@ def begin_anew(paths: Paths, needed: Iterable[Path]) -> None:
 def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     """Make the experiment on ``counts`` images of each domain.
 
-    A batch holds as many images as the recipe of the learner says, fewer where the domains are small.
-    A training has at least four tests and four snapshots. But it reads at least as many images between two tests as a
-    test reads: a target may have many more images than a training sees. Raises ProgramError naming an option that
-    does not fit.
+    A batch has the size of the learner's recipe, or is smaller if domains are small. A training has four tests and four
+    snapshots or more. There are fewer tests if the target is large: between two tests, training reads at least as many
+    images as a test. Raises ProgramError naming an option that does not fit.
     """
     images, chosen, recipe = task.images, task.chosen, task.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
