@@ -1,4 +1,4 @@
-"""Accuracy on the target: bars and curves of the lines, and their numbers beside the paper's."""
+"""Accuracy on the target: a bar and a curve for each method, and the numbers beside the paper's."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from latent_domains.tables.results import NOTHING
 
 
 def _accuracy_chart(task: ComparedTask) -> Chart:
-    """Bars of the lines that have a finished run or a number of the paper's, in the task's order."""
+    """A bar for each line that has a finished run or a number of the paper's, in the task's order."""
     lines = [line for line in task.lines if line.scores or line.paper is not None]
 
     def draw(axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""Features in two dimensions, before and after alignment: whether domains lie apart, and whether classes do."""
+"""Features in two dimensions, before and after alignment: do domains lie apart, do classes?"""
 
 from collections.abc import Sequence
 
@@ -15,13 +15,13 @@ from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.features import AlignedFeatures, aligned_features
 
 NAMED = 10
-"""Classes up to which each has a colour and a mark of its own and is named."""
+"""Up to so many classes are named, each with its own colour and mark."""
 
 IMAGES = 384
-"""In a picture, of all domains together."""
+"""Images in a picture, of all domains together."""
 
 NEIGHBOURS = 5
-"""Nearest neighbours of each image that are asked for their domain and their class."""
+"""So many nearest neighbours of each image are compared with it by domain and class."""
 
 
 def principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -34,18 +34,18 @@ def principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def embed(components: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Points (n×2) of principal components, by t-SNE begun from the first two."""
+    """Points (n×2) of principal components, by t-SNE that begins with the first two."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(components) - 1) / 3)
     begin = "pca" if components[:, 0].std() > 0 else "random"
-    # So few points are slower on several threads, and many times so beside other processes.
+    # So few points take longer on several threads, and many times as long beside other processes.
     with threadpool_limits(1):
         return TSNE(perplexity=perplexity, init=begin, max_iter=500, random_state=0).fit_transform(components)
 
 
 def neighbours_alike(components: NDArray[np.float32], groups: NDArray[np.int64]) -> float:
-    """Return the share of nearest neighbours that are of an image's own group (domain or class)."""
+    """Return the share of nearest neighbours in the image's own group (domain or class)."""
     from sklearn.neighbors import NearestNeighbors
 
     near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(components).kneighbors(return_distance=False)
@@ -53,7 +53,7 @@ def neighbours_alike(components: NDArray[np.float32], groups: NDArray[np.int64])
 
 
 def alike_by_chance(groups: NDArray[np.int64]) -> float:
-    """Return the share of neighbours of the own group if all groups were mixed."""
+    """Return the share of neighbours in the image's own group if groups were mixed at random."""
     _, counts = np.unique(groups, return_counts=True)
     n = len(groups)
     return float((counts * (counts - 1)).sum() / (n * (n - 1)))
@@ -85,7 +85,7 @@ def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: 
 
 
 def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequence[str], title: str) -> Chart:
-    """A mark for each image: a shape and a colour for each domain or class. Many groups are not named."""
+    """A mark for each image, with a shape and colour for each domain or class. Many groups are not named."""
 
     def draw(axes: Axes) -> None:
         for group in np.unique(groups):

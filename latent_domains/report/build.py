@@ -21,7 +21,7 @@ from latent_domains.tables.definition import Table
 from latent_domains.tables.results import best_of
 
 _BEGINNING = b"<!doctype html>"
-"""Of the page's template: no file that begins otherwise is replaced."""
+"""How the page's template begins. A file that begins otherwise is never replaced."""
 
 
 def build(
@@ -34,12 +34,13 @@ def build(
 ) -> Page:
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
-    With ``table``, its rows and the paper's numbers are the report's order. ``pictured`` names the runs whose domains,
-    features and classes are in pictures (None: :func:`runs_to_picture`). ``figures`` is a folder for all charts as SVG
-    and PNG. Raises ProgramError if a run cannot be read, is none of the table's, or is not among those to be shown.
+    With ``table``, the report has its rows, in its order, and the paper's numbers. ``pictured`` names the runs whose
+    domains, features and classes are shown in pictures (None: :func:`runs_to_picture`). ``figures`` is a folder for all
+    charts as SVG and PNG. Raises ProgramError if a run cannot be read or is not in the table, or if ``pictured`` names
+    another run.
     """
     runs, baselines = load_runs([path.resolve() for path in paths])
-    out, figures = out.resolve(), figures.resolve() if figures else None  # nets are asked from the root folder
+    out, figures = out.resolve(), figures.resolve() if figures else None  # nets run in the root folder
     check_free(out, force=True, inputs=paths)
     if out.exists():
         with out.open("rb") as there:
@@ -74,10 +75,10 @@ def build(
 
 
 def runs_to_picture(tasks: Sequence[ComparedTask]) -> list[LoadedRun]:
-    """Choose the runs to show: of the first task, one without adaptation and the mDA run with the best latent domains.
+    """Choose the runs to picture: from the first task one without adaptation, and the mDA run with the best domains.
 
-    Best is the highest NMI with the true domains or, where these are not known, the first run that did not collapse.
-    Up to two runs are all shown.
+    The best have the highest NMI with the true domains or, if these are unknown, come from the first run that did not
+    collapse. If there are only one or two runs, all are pictured.
     """
 
     def quality(run: LoadedRun) -> float:

@@ -1,4 +1,4 @@
-"""Charts, drawn by matplotlib side by side in one SVG or PNG file, and names that a page or a chart can show."""
+"""Charts that matplotlib draws side by side in one SVG or PNG file, and names as a page or chart can show them."""
 
 import io
 import re
@@ -16,23 +16,23 @@ from latent_domains.common.files import write_aside
 from latent_domains.report.palette import STYLE
 
 POINTS = 72
-"""In an inch."""
+"""Points in an inch."""
 
 _LETTER = 6.5
 """Width of a title's letter in points."""
 
 _LABEL, _SAMPLE = 5, 45
-"""Width of a letter of the legend, and of the line and the space beside its words, in points."""
+"""In a legend, the width of a letter, and that of the sample line with its space, in points."""
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""What XML cannot hold, and what stands for the bytes of a file name that are no UTF-8."""
+"""Characters that XML cannot hold, and those that stand for bytes of a file name that are not UTF-8."""
 
 
 @dataclass(frozen=True)
 class Chart:
     """A picture of numbers. ``draw`` fills one pair of axes; ``width`` and ``height`` are in points.
 
-    ``title`` stands above it; ``alt`` says in words what is to be seen.
+    ``title`` stands above it; ``alt`` describes it in words.
     """
 
     title: str
@@ -43,7 +43,7 @@ class Chart:
 
 
 def image(charts: Sequence[Chart], columns: int | None = None, *, kind: str = "svg") -> bytes:
-    """Charts in a grid, ``columns`` in a row (all), above one legend of their lines, as an SVG or PNG file."""
+    """Charts in a grid, ``columns`` in a row (None: all), above a legend of their lines, as an SVG or PNG file."""
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # browsers have more fonts
@@ -53,7 +53,7 @@ def image(charts: Sequence[Chart], columns: int | None = None, *, kind: str = "s
 
 
 def save(path: Path, charts: Sequence[Chart], columns: int | None = None) -> None:
-    """Write charts as one file, whose kind is its suffix: see :func:`image`."""
+    """Write charts as one file, SVG or PNG by its suffix (see :func:`image`)."""
     contents = image(charts, columns, kind=path.suffix[1:])
     with write_aside(path) as aside:
         aside.write_bytes(contents)

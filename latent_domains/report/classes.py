@@ -14,14 +14,14 @@ from latent_domains.report.runs import LoadedRun
 from latent_domains.tables.results import NOTHING
 
 _NUMBERED = 12
-"""Classes up to which the cells of a confusion matrix hold their numbers."""
+"""With up to so many classes the cells of a confusion matrix show their numbers."""
 
 DRAWN = 65
-"""Classes up to which confusions are drawn."""
+"""With up to so many classes a confusion matrix is drawn."""
 
 
 def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], title: str) -> Chart:
-    """Shares of each true class's images, a row for each true class and a column for each predicted one."""
+    """Shares of each true class's images (rows) that go to each predicted class (columns)."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     many = len(classes) > _NUMBERED
     rows = [shortened(label, 16) for label in classes]
@@ -41,10 +41,10 @@ def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], title: st
 
 
 def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> list[tuple[str, ...]]:
-    """Each class's name, test images, accuracy (%) by each run, and commonest error of all runs together.
+    """For each class: name, test images, accuracy (%) of each run, and the commonest error of all runs together.
 
-    The class of the lowest mean accuracy comes first, of several the one of most images; those without test images,
-    which have no numbers, come last.
+    Classes with the lowest mean accuracy come first, and of equal ones those with the most images. Classes without test
+    images have no numbers and come last.
     """
     images = next(iter(counts.values())).sum(axis=1)
     correct = np.array([of_run.diagonal() for of_run in counts.values()])

@@ -16,15 +16,15 @@ from latent_domains.tables.records import part_of_variant
 from latent_domains.tables.results import OverSeeds, best_of
 
 CITED = "cited"
-"""Instead of a method: the row is nothing but numbers that the paper repeats."""
+"""In place of a method: the row has only numbers that the paper cites."""
 
 
 @dataclass(frozen=True)
 class Line(OverSeeds):
     """A method in one task: its runs, one for each seed, and the paper's accuracy (%, None if it has none).
 
-    ``scores`` are the accuracies (%) of the runs that are finished, or of a shallow baseline; a row that the paper
-    cites has neither. ``number`` counts the lines of one method in a task: it chooses dashes and mark.
+    ``scores`` are the accuracies (%) of the finished runs, or of a shallow baseline. A row that the paper cites has no
+    scores. ``number`` counts the lines of one method in a task, and so chooses dashes and mark.
     """
 
     name: str
@@ -54,7 +54,7 @@ def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """Lines that share a dataset and targets; each column of a table is a task."""
+    """Lines with the same dataset and targets. Each column of a table is a task."""
 
     name: str
     targets: tuple[str, ...]
@@ -67,11 +67,11 @@ class ComparedTask:
 
 
 def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[ComparedTask]:
-    """Group runs that are in no table: a task for each dataset of images and targets, a line for each method in it.
+    """Group runs that are in no table: a task for each dataset and its targets, in it a line for each method.
 
-    Nets that take the images and those that take features of them are in one task, and say what they take. Each shallow
-    baseline is a line of its own, by its name. Raises ProgramError for one that no run has the data of, or if two runs
-    are of one experiment.
+    Nets on images and nets on features of the same images are in one task; their names say which they are. Each shallow
+    baseline has a line with its name. Raises ProgramError if no run has a baseline's data, or if two runs have the same
+    experiment.
     """
     _index_by_experiment(runs)
     found: dict[tuple[str, tuple[str, ...]], list[LoadedRun]] = {}
@@ -101,7 +101,7 @@ def _numbered(lines: Iterable[Line]) -> tuple[Line, ...]:
 
 
 def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> ComparedTask:
-    """Make a line for each method, whose names say what differs and are unique; ``shallow`` are further lines."""
+    """Make a line for each method, with a unique name that says what differs. ``shallow`` are further lines."""
     groups: dict[Experiment, list[LoadedRun]] = {}
     for run in runs:
         groups.setdefault(replace(run.experiment, seed=0), []).append(run)
@@ -132,18 +132,18 @@ def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRu
 
 
 def _in_tables_order(experiment: Experiment) -> tuple:
-    """As in the paper's tables: methods, then k, then what is known of the domains."""
+    """The order of the paper's tables: by method, then by k, then by what is known of the domains."""
     said = experiment.settings.get
     method = list(METHODS).index(experiment.method.name)
     return method, experiment.k, said("known_share", 0), said("lambda_b", 0), experiment.name
 
 
 def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[ComparedTask]:
-    """The table's columns, with those of its runs that are given; a candidate of a row is a line of its own.
+    """The table's columns, with the runs that are given. Each candidate of a row is a line of its own.
 
-    ``baselines`` are the records of the shallow ones by name. The paper's number of a "best single source"
-    stands beside the candidate with the best mean, and on a line of its own while a candidate has no accuracy. Raises
-    ProgramError for a run that is none of the table's, or is there twice.
+    ``baselines`` are the shallow ones' records by name. The paper's number of a "best single source" goes with the
+    candidate that has the best mean; while a candidate has no accuracy, it has its own line. Raises ProgramError for a
+    run that is not in the table, or is given twice.
     """
     names = {run.name for run in table.runs}
     for run in runs:
@@ -181,7 +181,7 @@ def _lines_of_row(
         )
         lines.append(Line(name, method, runs, scores or _scores_of(runs)))
     if len(lines) > 1 and not all(line.scores for line in lines):
-        # The best is not known before every candidate has been tried.
+        # The best is unknown until every candidate has an accuracy.
         whole_row = Line(row.name, lines[0].method, paper=cell.paper)
         return [whole_row, *(lines if any(line.runs or line.scores for line in lines) else ())]
     best = best_of(lines)

@@ -22,7 +22,7 @@ def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
 
 
 def draw_latent_domains(path: Path, runs: Sequence[tuple[RunFolder, Record]], seed: int) -> None:
-    """A row for each run that has a branch: true against latent domains, then images of each, drawn by ``seed``."""
+    """A row for each run with a branch: true against latent domains, then images of each, chosen by ``seed``."""
     charts = []
     for folder, record in runs:
         charts.append(matrix_chart(record.domain_usage, folder.experiment.title))

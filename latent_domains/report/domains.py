@@ -1,4 +1,4 @@
-"""The latent domains along training and against the true ones: numbers of all runs, pictures of some."""
+"""The latent domains during training and beside the true ones: numbers of all runs, pictures of some."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
 
 
 def _history_chart(history: Sequence[DomainUsage]) -> Chart:
-    """Shares of the latent domains, stacked, from the first to the last of what ``history`` has (two at least)."""
+    """Stacked shares of the latent domains over ``history``, which has at least two entries."""
     iterations = [usage.iteration for usage in history]
     shares = 100 * np.array([usage.share for usage in history])
     names = [latent_name(d) for d in range(shares.shape[1])]
@@ -61,7 +61,7 @@ def _history_chart(history: Sequence[DomainUsage]) -> Chart:
 
 
 def matrix_chart(usage: DomainUsage, title: str = "True against latent domains") -> Chart:
-    """Shares of each true domain's images, a row for each true domain and a column for each latent one."""
+    """Shares of each true domain's images (rows) in each latent domain (columns)."""
     counts = np.array(usage.counts, float)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     rows = [shortened(source, 14) for source in usage.sources]
@@ -81,10 +81,10 @@ def matrix_chart(usage: DomainUsage, title: str = "True against latent domains")
 def draw_matrix(
     axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], texts: Sequence[str]
 ) -> None:
-    """Cells (rows×columns) the darker the larger the share, with a text each (none: no texts)."""
+    """Cells (rows×columns), darker for larger shares, each with its text (if there are ``texts``)."""
     ground = np.zeros((*shares.shape, 4))
     ground[..., :3] = [int(COLOURS["dial"][i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    ground[..., 3] = shares  # on any ground: what is empty is transparent
+    ground[..., 3] = shares  # empty cells are transparent, for any background
     axes.imshow(ground, aspect="auto", interpolation="nearest")
     for (row, column), text in zip(np.ndindex(shares.shape), texts, strict=False):
         colour = COLOURS["ink"] if shares[row, column] < 0.9 else "#ffffff"

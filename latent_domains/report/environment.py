@@ -1,4 +1,4 @@
-"""What the runs were made with, and each run with its seed, its times and its place."""
+"""What the runs were made with, and a row for each run: its seed, times and place."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def environment_section(runs: Sequence[LoadedRun]) -> Section:
 
 
 def _facts(record: Record) -> dict[str, str]:
-    """What a record says about how it was made; values as they are shown."""
+    """What a record says of how it was made, as text."""
     training = record.training
     facts: dict[str, Any] = {"commit of the evaluation": _short(record.commit)}
     commits = [session.commit for session in training.sessions] if training else []

@@ -1,4 +1,4 @@
-"""The page: sections of texts, charts and tables, put into one HTML file by a template."""
+"""The page: a template makes one HTML file of sections with texts, charts and tables."""
 
 import base64
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Heading:
-    """Within a section."""
+    """A heading within a section."""
 
     text: str
     kind: str = "heading"
@@ -30,7 +30,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Charts:
-    """Charts that share a picture, a caption and a legend. ``name`` is that of their files."""
+    """Charts that share a picture, a caption and a legend. Their files are called ``name``."""
 
     name: str
     charts: Sequence[Chart]
@@ -69,7 +69,7 @@ class TableBlock:
 
 
 def missing(what: str, error: ProgramError) -> Text:
-    """Why something cannot be shown; files of the repository are named as from its root."""
+    """A note that says why something cannot be shown. Paths in the repository begin at its root."""
     return Text(f"{what}: {str(error).replace(f'{ROOT}/', '')}.", note=True)
 
 
@@ -78,7 +78,7 @@ Block = Text | Heading | Charts | TableBlock
 
 @dataclass(frozen=True)
 class Section:
-    """``ident`` is what links to it."""
+    """A section; links to it use ``ident``."""
 
     ident: str
     title: str
@@ -101,12 +101,12 @@ class Page:
 
     @property
     def notes(self) -> list[str]:
-        """What is missing in it, each thing once."""
+        """What is missing in the report, each note once."""
         texts = [block for section in self.sections for block in section.blocks if isinstance(block, Text)]
         return list(dict.fromkeys(text.text for text in texts if text.note))
 
     def html(self) -> str:
-        """The page in one piece: nothing in it is loaded from elsewhere."""
+        """The page in one piece: it loads nothing."""
         environment = Environment(
             loader=FileSystemLoader(Path(__file__).parent),
             autoescape=True,

@@ -1,6 +1,6 @@
 """Colours, marks and dashes of the charts, and Matplotlib's settings.
 
-Okabe & Ito's colours, told apart by people who see colours differently; dashes and marks say the same.
+The colours are Okabe & Ito's, which colour-blind people can tell apart. Dashes and marks tell the same.
 """
 
 COLOURS = {
@@ -20,25 +20,25 @@ COLOURS = {
     "gong2013": "#9a6700",
     "hoffman2012": "#a2487f",
 }
-"""Of what is no data, and of the methods."""
+"""Colours of what is no data, and of the methods."""
 
 GROUP_COLOURS = (
     *("#0073b3", "#c98500", "#00906a", "#b0528c", "#5b5fc7"),
     *("#b3402a", "#5f6b00", "#00808a", "#7a4b2a", "#3d444d"),
 )
-"""Of domains or classes, in turns."""
+"""Colours of domains or classes, repeated if there are more."""
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-"""Marks of domains, and of the lines of one method, in turns."""
+"""Marks of domains, and of the lines of one method, repeated if there are more."""
 
 Dashes = str | tuple[int, tuple[float, ...]]
 
 DASHES: tuple[Dashes, ...] = ("-", "--", ":", "-.", (0, (6, 1.5, 1, 1.5, 1, 1.5)))
-"""Of the lines of one method, in turns."""
+"""Dashes of the lines of one method, repeated if there are more."""
 
 STYLE = {
     "svg.fonttype": "none",
-    "text.usetex": False,  # whatever its user has chosen
+    "text.usetex": False,  # whatever the user's own settings say
     "text.parse_math": False,  # names are shown as they are, dollars too
     "font.family": "sans-serif",
     "font.size": 10,

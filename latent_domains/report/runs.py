@@ -1,4 +1,4 @@
-"""The runs of a report: a run folder with all it holds, or a record alone."""
+"""The runs of a report: whole run folders, or records alone."""
 
 import os
 from collections import Counter
@@ -17,9 +17,9 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A run to report on; no other of the report has its ``name``.
+    """A run to report on. Its ``name`` is unique in the report.
 
-    ``folder`` is None if there is its record alone, ``record`` None if it is not finished.
+    ``folder`` is None if there is only a record, ``record`` is None if the run is not finished.
     """
 
     name: str
@@ -55,17 +55,17 @@ class LoadedRun:
 
 
 def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]]:
-    """Open run folders, folders that hold a ``record.json`` alone, records (NAME.json) and kept records (NAME.jsonl).
+    """Open run folders, folders with only a ``record.json``, records (NAME.json) and kept records (NAME.jsonl).
 
-    Returns the runs, and the records of the shallow baselines among them by name; these have accuracies.
-    Raises ProgramError naming the file if one is none of these, or was damaged.
+    Returns the runs, and by name the records of shallow baselines among them, which all have accuracies. Raises
+    ProgramError naming the file if it is none of these, or damaged.
     """
     runs, baselines = [], {}
     names = Counter(map(_run_name, paths))
     for path in paths:
         name = _run_name(path) if names[_run_name(path)] == 1 else from_root(path)
         experiment = path / "experiment.json"
-        if os.path.lexists(experiment) or (path / "solver.prototxt").exists():  # there is more than a record alone
+        if os.path.lexists(experiment) or (path / "solver.prototxt").exists():  # more than just a record
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))

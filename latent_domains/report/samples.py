@@ -15,17 +15,17 @@ from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 LOOKED_AT = 1000
-"""Images of each source that are searched, fewer if they are large."""
+"""So many images of each source are searched, fewer if they are large."""
 
 BYTES = 64 << 20
-"""Memory for the images of one source."""
+"""The most memory for the images of one source."""
 
 
 @dataclass(frozen=True)
 class SourceImages:
     """Source images (n×C×H×W, BGR), their true sources (n), and the branch's probabilities (n×k).
 
-    Features whose pictures are not at hand have no images.
+    There are no images if only their features are at hand.
     """
 
     images: NDArray[np.uint8] | None
@@ -71,7 +71,7 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
 def surest_and_least_sure(
     probabilities: NDArray[np.float32], domain: int, count: int = 8
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of the rows (n×k) that are in a latent domain, the ``count`` surest and the least sure; none is both."""
+    """Of the rows (n×k) in a latent domain, the ``count`` surest ones, and as many least sure ones; none is both."""
     sure = probabilities.max(axis=1)
     members = np.flatnonzero(probabilities.argmax(axis=1) == domain)
     members = members[np.argsort(-sure[members], kind="stable")]

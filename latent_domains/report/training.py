@@ -1,4 +1,4 @@
-"""Curves along training: accuracies and the terms of the loss, a line for each method, its band spanning the seeds."""
+"""Curves of training: accuracies and the terms of the loss, a line for each method, a band for its seeds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Block, Charts, Heading, Section, Text
 
 BINS = 50
-"""Points of a curve at most: what the log has more of is averaged."""
+"""The most points of a curve. If the log has more, they are averaged."""
 
 TERMS = {
     "loss_class": "Classification log-loss (source)",
@@ -23,14 +23,14 @@ TERMS = {
     "domain_balance": "Entropy of the mean assignment (nats)",
     "source_accuracy": "Accuracy on source batches (%)",
 }
-"""By the names of the net's outputs: Eq. 7's loss terms, the targets' own branch's, the balance's, and an accuracy."""
+"""Titles by the net's outputs: the terms of Eq. 7, of the targets' branch, of the balance; and an accuracy."""
 
 Curve = Mapping[int, float]
 
 
 def target_curves(task: ComparedTask) -> list[Chart]:
     """Draw the accuracy on each target that the logs contain."""
-    experiment = task.runs[0].experiment if task.runs else None  # the others have the same targets
+    experiment = task.runs[0].experiment if task.runs else None  # all runs have the same targets
     names = {target: experiment.task.accuracy_name(target) for target in task.targets} if experiment else {}
     charts = [_chart(task.lines, ("test", name), f"Accuracy on {target} (%)") for target, name in names.items()]
     return [chart for chart in charts if chart]
@@ -54,7 +54,7 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], title: str) -> Chart | N
 
 
 def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    """A line's mean over its seeds, and from two seeds on a band from the lowest to the highest of them."""
+    """A line's mean over its seeds and, with several seeds, a band from the lowest to the highest."""
     mean = values.mean(axis=0)
     axes.plot(
         iterations,
@@ -73,9 +73,9 @@ def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values
 
 
 def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Iterations (n) and the values (curves×n) there, n at most ``BINS``.
+    """Iterations (n) and the curves' values at these (curves×n); n is at most ``BINS``.
 
-    Where another curve has an iteration, a curve is read off between its own points.
+    At an iteration that only another curve has, a curve is interpolated.
     """
     iterations = np.array(sorted(set().union(*curves)))
     values = [np.interp(iterations, *np.array(sorted(curve.items())).T) for curve in curves]
