@@ -1,1 +1,1 @@
-"""Networks that make features of pictures, and the LMDBs that hold what they made."""
+"""Networks that turn pictures into features, and the LMDBs of these features."""

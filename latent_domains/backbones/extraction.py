@@ -40,10 +40,10 @@ from latent_domains.nets.committed import FC7_NET
 from latent_domains.nets.resnet import STAGES
 
 VERSION = 1
-"""Raised whenever the same images and weights give other features."""
+"""It is raised whenever a change gives other features for the same images and weights."""
 
 SPREAD = 256
-"""Records that are in the fingerprint of an LMDB: 50 MB of 256×256 pixels."""
+"""So many records go into the fingerprint of an LMDB: 50 MB of 256×256 pixels."""
 
 Row = tuple[str, NDArray[np.float32], int]
 """The name of an image's record, its features and its label."""
@@ -56,8 +56,7 @@ class Extractor:
     origin: Mapping[str, str | int]
     """All that decides the features of an image."""
     rows: Callable[[Path, Dataset], Iterator[Row]]
-    """The features of each image of an LMDB, in its order. Raises ProgramError for a record that is none of a dataset.
-    """
+    """The features of each image of an LMDB, in its order. Raises ProgramError for a record of another kind."""
 
 
 def fc7_dataset(images: Dataset) -> Dataset:
@@ -69,7 +68,7 @@ def fc7_dataset(images: Dataset) -> Dataset:
 
 
 def lite0_dataset(images: Dataset, made_by: str) -> Dataset:
-    """The dataset of EfficientNet-Lite0's features of any pictures; that of PACS is one of ours."""
+    """The dataset of EfficientNet-Lite0's features of these pictures; for PACS it is one of ours."""
     ours = DATASETS.get(f"{images.name}_lite0")
     if ours and DATASETS[images.name] == images:
         return ours
@@ -77,22 +76,22 @@ def lite0_dataset(images: Dataset, made_by: str) -> Dataset:
 
 
 def resnet18_dataset(images: Dataset, weights: Pretrained, early: int, made_by: str) -> Dataset:
-    """The dataset of ResNet18's features, ``early`` of them statistics of a stage: it is called after the weights."""
+    """The dataset of ResNet18's features, of which ``early`` are a stage's statistics. Its name tells the weights."""
     features, recipe = Features(images.name, weights.name, early), of_network(ANY_FEATURES).recipe
     size = STAGES[-1][1] + early
     return as_features(images, weights.name, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
 
 
 def style_dataset(images: Dataset, size: int, made_by: str) -> Dataset:
-    """The dataset of the statistics of style, ``size`` numbers, that latent domains of these images are found by."""
+    """The dataset of the statistics of style (``size`` numbers) by which latent domains of these images are found."""
     features, recipe = Features(images.name, "lite0_style"), of_network(ANY_FEATURES).recipe
     return as_features(images, STYLE, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
 
 
 def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """The dataset of an ONNX model's features, whose name is none of ours.
+    """The dataset of an ONNX model's features.
 
-    Raises ProgramError if its name is one of ours or no folder's.
+    Raises ProgramError if its name is one of ours, or cannot be part of a folder's name.
     """
     if not is_folder_name(f"{images.name}_{kind}"):
         raise ProgramError(f"--name: found {kind!r}, expected a part of a folder's name")
@@ -104,9 +103,9 @@ def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: st
 
 
 def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:
-    """AlexNet's fc7, before its ReLU, by Caffe. Nothing is loaded before it is used.
+    """AlexNet's fc7, before its ReLU, by Caffe. The net is loaded at the first use.
 
-    Raises ProgramError if ``weights`` are not there, and later if they are not AlexNet's.
+    Raises ProgramError if ``weights`` are missing and, at the first use, if they are not AlexNet's.
     """
     expect_file(weights, "a caffemodel")
     net_once = cache(lambda: load_net(weights))
@@ -133,7 +132,7 @@ def load_net(weights: Path) -> caffe.Net:
 def onnx_extractor(backbone: OnnxBackbone, name: str, jobs: int, *, style: bool = False) -> Extractor:
     """An ONNX model's features and early statistics, by ONNX Runtime, ``jobs`` pictures at a time.
 
-    ``name`` is what a dataset of them calls the backbone. Of ``style`` the means of the early blocks tell alone.
+    ``name`` is the backbone's name in the features' dataset. ``style`` takes only the means of the early blocks.
     """
     kept = backbone.early_means if style else slice(None)
 
@@ -151,9 +150,9 @@ def onnx_extractor(backbone: OnnxBackbone, name: str, jobs: int, *, style: bool 
 def plan_features(
     images: Dataset, features: Dataset, domains: Sequence[str], extractor: Extractor, data: Path, out: Path
 ) -> list[PlannedLmdb]:
-    """Return a part for each LMDB of the domains: ``features`` are those of ``images``.
+    """Plan an LMDB of ``features`` for each LMDB of ``images`` of the domains.
 
-    Raises ProgramError if an LMDB of images is not there.
+    Raises ProgramError if an LMDB of images is missing.
     """
 
     def part(source: str, target: str) -> PlannedLmdb:
@@ -184,7 +183,7 @@ def plan_features(
 
 
 def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
-    """Name and Datum of each row. Raises ProgramError if one has anything but finite numbers."""
+    """Name and Datum of each row. Raises ProgramError if a number is not finite."""
     for name, row, label in rows:
         if not np.isfinite(row).all():
             raise ProgramError(f"{lmdb}: the features of {name!r} are not finite: the weights are damaged")
@@ -192,7 +191,7 @@ def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
 
 
 def fingerprint(lmdb: Path) -> str:
-    """Return a hash of the recipe of an LMDB, all its keys and SPREAD records all over it."""
+    """Return a hash of an LMDB's recipe, of all its keys, and of SPREAD records, spread evenly."""
     digest, note = hashlib.sha256(), read_note(lmdb)
     if note.recipe:
         digest.update(Note(note.recipe, note.records).text().encode())

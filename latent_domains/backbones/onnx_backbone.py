@@ -1,4 +1,4 @@
-"""A backbone as an ONNX model: what makes features of pictures, and how pixels become its input."""
+"""A backbone as an ONNX model that turns pictures into features, and how pixels become its input."""
 
 import hashlib
 import json
@@ -17,20 +17,20 @@ from latent_domains.models.onnx_runtime import Runtime, with_outputs
 Order = Literal["bgr", "rgb"]
 
 NAMED = 5
-"""Values of a graph that a message names."""
+"""A message names so many values of a graph."""
 
 
 class OnnxBackbone:
     """The values ``layer`` (None: the only output) and ``early`` of an ONNX model, run one picture at a time.
 
-    A picture is resized to ``size`` (None: left as it is stored) and cut to its central square of side ``crop`` (None:
-    that of the model's input); its channels, in ``order``, enter as (value - ``mean``) * ``scale``, each of which is
-    one number or one for each channel. ``layer`` gives a row of numbers. Of each of ``early``, maps of C channels, come
-    the channels' means and then their standard deviations; ``early_size`` is how many numbers these are at the end of
-    a row of ``row_size``.
+    A picture is resized to ``size`` (None: not resized) and cut to its central square of side ``crop`` (None: the side
+    of the model's input). Its channels, in ``order``, enter as (value - ``mean``) * ``scale``; ``mean`` and ``scale``
+    have one number, or one for each channel. ``layer`` gives a row of numbers. Each of ``early`` gives maps of C
+    channels: after that row come the channels' means, then their standard deviations. These are the last ``early_size``
+    of all ``row_size`` numbers.
 
-    ``name`` is what messages call the model, ``weights`` a hash that other weights change. Raises ProgramError if the
-    model has no such values.
+    ``name`` is the model's name in messages, ``weights`` a hash of its weights. Raises ProgramError if the model has no
+    such values.
     """
 
     def __init__(
@@ -65,22 +65,22 @@ class OnnxBackbone:
         }
         self._chosen = chosen
         wanted = with_outputs(model, dict.fromkeys(chosen))
-        self._runtime = Runtime(wanted.SerializeToString(), name=name, threads=1)  # pictures are the parallelism
+        self._runtime = Runtime(wanted.SerializeToString(), name=name, threads=1)  # threads share out pictures
         blank = self._run(np.zeros((3, self._crop, self._crop), np.float32))
         self.early_size = sum(2 * len(rows) for rows in blank[1:])
         self.row_size = len(blank[0]) + self.early_size
         are_means = [np.repeat(False, len(blank[0])), *(np.repeat([True, False], len(rows)) for rows in blank[1:])]
         self.early_means = np.flatnonzero(np.concatenate(are_means))
-        """The places of the channels' means in a row."""
+        """Indices of the channels' means in a row."""
 
     @property
     def description(self) -> dict[str, str | int]:
-        """All that decides the features of a picture."""
+        """All that determines the features of a picture."""
         return dict(self._description)
 
     @property
     def digest(self) -> str:
-        """Eight digits that another description changes."""
+        """Eight digits that change with the description."""
         return hashlib.sha256(json.dumps(self._description, sort_keys=True).encode()).hexdigest()[:8]
 
     def features(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -134,7 +134,7 @@ def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
 
 
 def _value(where: str, model: ModelProto, name: str | None) -> str:
-    """The value that is called ``name``, or the first output of the node that is; the only output of all for None."""
+    """The value of this ``name``, or the first output of the node of this name; for None the model's only output."""
     if name is None:
         outputs = [one.name for one in model.graph.output]
         if len(outputs) != 1:

@@ -1,4 +1,4 @@
-"""What features and labels must be, said in one line where they are not."""
+"""Checks of features and labels; a mistake is told in one line."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,8 @@ Integers = NDArray[np.int64]
 def check_features(values: ArrayLike, name: str, like: Floats | None = None) -> Floats:
     """Return ``values`` as n×d float64.
 
-    Raises ProgramError naming ``name`` if they are no table of finite numbers with at least one row and column, or
-    have another length than those of ``like``.
+    Raises ProgramError naming ``name`` if they are no table of finite numbers with at least one row and column, or if
+    their number d is not that of ``like``.
     """
     try:
         table = check_array(values, dtype=np.float64)
@@ -27,7 +27,7 @@ def check_features(values: ArrayLike, name: str, like: Floats | None = None) -> 
 
 
 def check_training(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers]:
-    """Return labelled source features (n×d) and labels (n). Raises ProgramError if there are not two classes."""
+    """Return labelled source features (n×d) and labels (n). Raises ProgramError if there is only one class."""
     features, labels = check_features(X, "source"), np.asarray(y)
     if labels.shape != (len(features),) or labels.dtype.kind not in "iu" or (labels < 0).any():
         raise ProgramError(
@@ -39,7 +39,7 @@ def check_training(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers]:
 
 
 def check_domains(n_domains: int, y: Integers) -> None:
-    """Raise ProgramError if a class cannot be in ``n_domains`` domains, or their number is below 1."""
+    """Raise ProgramError if ``n_domains`` is below 1, or if a class has fewer samples than that."""
     if n_domains < 1:
         raise ProgramError(f"k: got {n_domains}, expected at least 1")
     classes, counts = np.unique(y, return_counts=True)

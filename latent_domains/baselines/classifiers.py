@@ -1,8 +1,8 @@
 """Classifiers of an unlabelled target: without adaptation, by the geodesic flow kernel, and by latent domains.
 
-They are nearest neighbours, linear support vector machines, one against one, or logistic regressions, on features that
-are standardised first: where they adapt, those of a domain by its own mean and variance, as the authors of the kernel
-prepare theirs. With ``normalise`` "none" the features are taken as they are.
+They are nearest neighbours, linear support vector machines (one against one) or logistic regressions. Features are
+standardised first. A classifier that adapts does this for each domain by its own mean and variance, as the kernel's
+authors do. With ``normalise`` "none" it takes features as they are.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -26,15 +26,15 @@ from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import VARIANTS
 
 C = 10.0
-"""Of the SVMs and the logistic regression, for rows of a mean squared length of 1."""
+"""C of the SVMs and of logistic regression, for rows with a mean squared length of 1."""
 
 
 @dataclass(eq=False, repr=False)
 class SourceClassifier(ClassifierMixin, BaseEstimator):
-    """The source's ``classifier`` as it is: "svm", "1nn" or "logistic".
+    """A ``classifier`` of the source, "svm", "1nn" or "logistic", for the target.
 
-    With ``own_z`` the target is standardised by its own mean and variance, which is all the adaptation that there is;
-    without it by the source's.
+    With ``own_z`` the target is standardised by its own mean and variance: that is the only adaptation. Without it the
+    source's are taken.
     """
 
     classifier: str = "svm"
@@ -43,10 +43,10 @@ class SourceClassifier(ClassifierMixin, BaseEstimator):
     normalise: str = "z"
 
     dimensions_ = None
-    """There is no kernel, and so no subspace."""
+    """None: there is no kernel, and so no subspace."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike | None = None) -> Self:
-        """Train on features (n×d) with labels (n); the target (m×d) is looked at for ``own_z`` alone."""
+        """Train on features (n×d) with labels (n); only ``own_z`` looks at the target (m×d)."""
         X, y = check_training(X, y)
         own = check_features(X_target, "target", X) if self.own_z else X
         scale, self._scale = scales(X, own, self.normalise)
@@ -61,7 +61,7 @@ class SourceClassifier(ClassifierMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class GFKClassifier(ClassifierMixin, BaseEstimator):
-    """The geodesic flow kernel from the whole source to the target, and a ``classifier`` in it, "1nn" or "svm".
+    """The geodesic flow kernel from the whole source to the target, and a ``classifier`` on it, "1nn" or "svm".
 
     ``n_components`` is the dimension of the subspaces (None: chosen by the subspace disagreement measure).
     """
@@ -94,7 +94,8 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: ArrayLike) -> Floats:
         """p(c|x) of target features (m×d), m×classes.
 
-        Of an SVM it is the softmax of the votes of one against one, ties by margins; a nearest neighbour is sure.
+        For an SVM it is the softmax of the votes of one against one, with ties decided by margins. For a nearest
+        neighbour it is 1 for its class.
         """
         if isinstance(self._classifier, KNeighborsClassifier):
             return self._classifier.predict_proba(self._embedded(X))
@@ -109,10 +110,10 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
 class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
     """A :class:`GFKClassifier` from each discovered domain to the target, and two ways to use them.
 
-    "ensemble": p(c|x) = Σ_d p(d|x) p_d(c|x), where p(d|x) is a logistic regression of the domains, trained on the
-    source (Hoffman et al. 2012). "matching": the classifier of the domain ``nearest_``, which has the smallest maximum
+    "ensemble": p(c|x) = Σ_d p(d|x) p_d(c|x), where a logistic regression of the domains on the source gives p(d|x)
+    (Hoffman et al. 2012). "matching": the classifier of the domain ``nearest_``, which has the smallest maximum
     mean discrepancy to the target. After :meth:`fit`: ``domains_`` (those used) and their ``discrepancies_``. A domain
-    with fewer than two samples or classes teaches nothing and is left out.
+    with fewer than two samples or classes is left out.
     """
 
     classifier: str = "1nn"
@@ -175,7 +176,10 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class Scale:
-    """Features (n×d) less a mean (d), over a deviation (d) and a length that gives rows a mean square of about 1."""
+    """Subtracts a mean (d) from features (n×d), divides by a deviation (d), then by a length.
+
+    The length makes the mean squared length of the rows about 1.
+    """
 
     mean: Floats
     deviation: Floats
@@ -188,7 +192,7 @@ class Scale:
 def scales(X: Floats, X_target: Floats, normalise: str) -> tuple[Scale, Scale]:
     """The scales of a source (n×d) and a target (m×d), each by its own mean and variance ("z").
 
-    With "none" both keep their means and variances and have one length, the source's.
+    With "none" both keep their means and variances, and are divided by the source's length.
     """
     features = X.shape[1]
     if normalise == "none":
@@ -201,7 +205,7 @@ def scales(X: Floats, X_target: Floats, normalise: str) -> tuple[Scale, Scale]:
 
 _CLASSIFIERS = {
     "1nn": KNeighborsClassifier(1, algorithm="brute"),
-    "svm": SVC(C=C, kernel=linear_kernel, break_ties=True),  # a matrix product is much faster than libsvm's own kernel
+    "svm": SVC(C=C, kernel=linear_kernel, break_ties=True),  # as a matrix product much faster than libsvm's own
     "logistic": LogisticRegression(C=C, max_iter=1000),  # by L-BFGS from 0: the same data give the same weights
 }
 

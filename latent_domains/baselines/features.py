@@ -1,4 +1,4 @@
-"""Feature LMDBs as tables: what a net's Data layer would read, a row for each record."""
+"""Feature LMDBs as tables, a row for each record, as a net's Data layer would read it."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +14,7 @@ from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import Dataset
 
 MAX_FEATURES = 10_000
-"""Of a sample: beyond, the records are images, not features, and the methods here would take days."""
+"""The most numbers of a sample. With more, records are images, for which these methods would take days."""
 
 BATCH = 500
 
@@ -22,8 +22,8 @@ BATCH = 500
 def read_features(path: Path, data: Dataset, *, limit: int | None = None) -> tuple[Floats, Integers]:
     """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
 
-    Those lie evenly over the LMDB, for its classes may come one after the other. Early statistics at the end of a
-    record are left out: classifiers of nets do not see them either.
+    A limited number is spread evenly over the LMDB, whose classes may come one after the other. Early statistics at the
+    end of a record are left out, since a net's classifier does not see them either.
     Raises ProgramError if the LMDB is missing, damaged or empty, a record has another shape than the dataset's, or the
     dataset's records have more than MAX_FEATURES values.
     """
@@ -54,7 +54,7 @@ def read_features(path: Path, data: Dataset, *, limit: int | None = None) -> tup
 def by_content(X: Floats, y: Integers | None = None) -> Integers:
     """Rows (n) of features (n×d), and labels (n) if given, in the order of their hashes.
 
-    Results of a seed then do not depend on the order of the records in the LMDBs, to the last bit.
+    So the results of a seed do not depend on the order of records in LMDBs, to the last bit.
     """
     labels = np.zeros(len(X), np.int64) if y is None else y
     return np.argsort([sha256(row.tobytes() + label.tobytes()).digest() for row, label in zip(X, labels, strict=True)])

@@ -13,7 +13,7 @@ The integral has a closed form: on each pair of directions a_i, b_i it is the 2�
     ½ [ 1 + sin(2θ)/2θ     (1 - cos(2θ))/2θ ]
       [ (1 - cos(2θ))/2θ   1 - sin(2θ)/2θ   ]
 
-whose square root makes features of x, 2d numbers with xᵀ G x' as their inner product: G itself, D×D, is never needed.
+whose square root turns x into 2d features. Their inner product is xᵀ G x', so G itself, D×D, is never needed.
 """
 
 from dataclasses import dataclass
@@ -27,10 +27,10 @@ from latent_domains.baselines.checks import Floats
 from latent_domains.common.program import ProgramError
 
 MAX_DIMENSIONS = 100
-"""Of the subspaces whose dimension is chosen: the measure is 1 long before, where the domains differ at all."""
+"""The largest dimension that is tried. If domains differ at all, the measure reaches 1 much earlier."""
 
 DISAGREEMENT = 0.99
-"""What counts as 1 of the measure, which is a sine of angles that are never quite right."""
+"""From here on the measure counts as 1: it is a mean of sines of angles, which are never quite right angles."""
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,7 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
     def fit(self, X: Floats, X_target: Floats) -> Self:
         """Learn the kernel from features of the source (n×D) and the target (m×D), each of mean 0.
 
-        Raises ProgramError if ``n_components`` is no dimension of a subspace of both.
+        Raises ProgramError if source and target have no subspaces of dimension ``n_components``.
         """
         largest = largest_dimension(X, X_target)
         if self.n_components is not None and not 1 <= self.n_components <= largest:
@@ -67,7 +67,7 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
 
 
 def largest_dimension(X: Floats, X_target: Floats) -> int:
-    """The largest dimension of subspaces that a geodesic can join: half the features', and below either's samples.
+    """The largest dimension of subspaces that a geodesic can join: at most d/2, and below both numbers of samples.
 
     Raises ProgramError if there is none.
     """
@@ -83,7 +83,7 @@ def largest_dimension(X: Floats, X_target: Floats) -> int:
 def principal_subspace(X: Floats, dimension: int) -> Floats:
     """An orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
 
-    The components are exact: a randomised solver finds others where variances fall slowly, as those of histograms do.
+    The components are exact. A randomised solver finds others if variances fall slowly, as those of histograms do.
     """
     return PCA(dimension, svd_solver="arpack", random_state=0).fit(X).components_.T
 
@@ -91,9 +91,9 @@ def principal_subspace(X: Floats, dimension: int) -> Floats:
 def subspace_dimension(source: Floats, target: Floats, both: Floats) -> int:
     """The dimension by the paper's subspace disagreement measure.
 
-    D(d) = ½ [sin α_d + sin β_d], of the largest principal angles between the first d components of the source and
-    those of both together, and of the target and both. It is the smallest d at which D is 1; where D stays below, the
-    d of the largest D. ``source``, ``target`` and ``both`` are bases (D×max d).
+    D(d) = ½ [sin α_d + sin β_d]: α_d is the largest principal angle between the first d components of the source and
+    those of both domains together, β_d that between the target's and both's. The result is the smallest d with D = 1;
+    if there is none, the d of the largest D. ``source``, ``target`` and ``both`` are bases (D×max d).
     """
     found = []
     products = [own.T @ both for own in (source, target)]
@@ -121,7 +121,7 @@ def flow_map(source: Floats, target: Floats) -> tuple[Floats, Floats]:
 def geodesic(source: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
     """A and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
 
-    A column of B is 0 where the subspaces share a direction: there is nowhere to go.
+    If the subspaces share a direction, its column of B is 0.
     """
     u, cosines, vt = np.linalg.svd(source.T @ target)
     a = source @ u

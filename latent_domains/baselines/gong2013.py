@@ -2,8 +2,8 @@
 
 B. Gong, K. Grauman, F. Sha, *Reshaping Visual Datasets for Domain Adaptation*, NIPS 2013.
 
-A domain's distribution stands as the mean of its samples in the space of a Gaussian kernel. With β_mk = z_mk / M_k, the
-weight of sample m in the mean of domain k, the total distinctiveness of K domains is
+The mean of a domain's samples in the space of a Gaussian kernel stands for its distribution. With β_mk = z_mk / M_k,
+the weight of sample m in the mean of domain k, the total distinctiveness of K domains is
 
     Σ_{k<k'} (β_k - β_k')ᵀ K (β_k - β_k') = K Σ_k β_kᵀ K β_k - (Σ_k β_k)ᵀ K (Σ_k β_k)
 
@@ -13,9 +13,9 @@ It is maximised over the relaxed β ≥ 0:
     1/M ≤ Σ_k β_mk ≤ 1/C                             each sample is in a domain, of C samples (classes) or more
     |Σ_m β_mk y_mc - M_c/M| ≤ δ M_c/M                each domain has the class proportions of the whole (label prior)
 
-and sample m goes to the domain of its largest β_mk. The objective is convex, so it has its maxima at vertices of that
-polytope, and a linear program on its tangent never lowers it: successive linear programs climb to a local maximum, the
-best of several starts.
+and sample m goes to the domain of its largest β_mk. The objective is convex. So its maxima are at vertices of that
+polytope, and a linear program on its tangent never lowers it: successive linear programs climb to a local maximum. The
+best of several starts is taken.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -34,18 +34,19 @@ from latent_domains.baselines.kernels import median_gamma
 from latent_domains.common.program import ProgramError
 
 MAX_SAMPLES = 20_000
-"""The kernel matrix of more would not fit into the memory of usual machines: 3 GiB here."""
+"""The most samples: their kernel matrix takes 3 GiB, and more would not fit the memory of usual machines."""
 
 
 @dataclass(eq=False, repr=False)
 class DistinctiveDomains(ClusterMixin, BaseEstimator):
     """Assign labelled samples to ``n_domains`` domains that differ as much as the label prior lets them.
 
-    ``slack`` is the paper's δ; ``min_samples`` the fewest samples of a domain (None: the paper's, the number of
-    classes; more keep a few outliers from making up most of a domain's mean, docs/baselines.md); ``n_init`` random
-    starts, at most ``max_iter`` linear programs each; ``random_state`` a seed. After :meth:`fit`: ``beta_`` (n×k),
-    ``assignments_`` (n×k, rows sum to 1), ``labels_`` (n), ``objective_`` and ``objectives_``, the objective after each
-    linear program of the best start.
+    ``slack`` is the paper's δ. ``min_samples`` is the fewest samples of a domain (None: the number of classes, as in
+    the paper; with more, a few outliers cannot make up most of a domain's mean, docs/baselines.md). There are
+    ``n_init`` starts (seed ``random_state``) of at most ``max_iter`` linear programs.
+
+    After :meth:`fit`: ``beta_`` (n×k), ``assignments_`` (n×k, rows sum to 1), ``labels_`` (n), ``objective_`` and
+    ``objectives_``, the objective after each linear program of the best start.
     """
 
     n_domains: int = 2
@@ -59,8 +60,8 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
 
-        Raises ProgramError if they are not as they should be, a class has fewer samples than there are domains, or
-        there are more samples than a kernel matrix can hold.
+        Raises ProgramError if features or labels are wrong, if a class has fewer samples than there are domains, or if
+        there are more than MAX_SAMPLES samples.
         """
         X, y = check_training(X, y)
         check_domains(self.n_domains, y)
@@ -82,7 +83,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
         return self._set(*max(found, key=lambda climbed: climbed[1][-1]))
 
     def _climb(self, kernel: Floats, polytope: "Polytope", direction: Floats) -> tuple[Floats, list[float]]:
-        """From the vertex that lies farthest in ``direction`` (n×k), go from vertex to vertex as long as it climbs."""
+        """Begin at the vertex farthest in ``direction`` (n×k) and go to other vertices while the objective rises."""
         beta = best = polytope.farthest(direction)
         objectives: list[float] = []
         while True:
@@ -105,12 +106,12 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
 
 
 class Polytope:
-    """The β that the constraints allow, for samples of classes ``y`` (n) in domains of ``fewest`` samples or more."""
+    """The β that the constraints allow, for samples of classes ``y`` (n) in domains of at least ``fewest`` samples."""
 
     def __init__(self, y: Integers, n_domains: int, slack: float, fewest: int) -> None:
         samples, (classes, index) = len(y), np.unique(y, return_inverse=True)
         prior = np.bincount(index) / samples
-        # β is flattened a domain at a time.
+        # β is flattened domain by domain.
         each_domain = sp.identity(n_domains)
         of_class = sp.csr_matrix((np.ones(samples), (index, np.arange(samples))), shape=(len(classes), samples))
         self._masses = sp.kron(each_domain, of_class)

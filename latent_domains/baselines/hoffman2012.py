@@ -6,10 +6,10 @@ Within each class there are K local clusters μ_j; K global clusters m_k, the do
 
     Σ_i Σ_j Z^L_ij ‖x_i - μ_j‖² + Σ_j Σ_k Z^G_jk ‖μ_j - m_k‖²
 
-so that a sample is in one local cluster, of its own class, a local cluster is in one domain, and a domain has exactly
-one local cluster of each class. Each step minimises over one of the four: Z^L, the nearest mean of the class; μ_j, the
-mean of its samples and of m_k; Z^G, the best matching of each class's clusters with the domains (Hungarian method);
-m_k, the mean of its local clusters. So the objective never rises.
+so that each sample is in one local cluster of its own class, each local cluster is in one domain, and each domain has
+exactly one local cluster of each class. Each step minimises over one of the four, so the objective never rises: Z^L, by
+the nearest mean of the class; μ_j, as the mean of its samples and of m_k; Z^G, by the best matching of each class's
+clusters with the domains (Hungarian method); m_k, as the mean of its local clusters.
 """
 
 import warnings
@@ -29,16 +29,17 @@ from tqdm import tqdm
 from latent_domains.baselines.checks import Floats, Integers, check_domains, check_training
 
 TOLERANCE = 1e-6
-"""Of the objective's fall in one round, relative, below which it has converged."""
+"""If the objective falls by less than this part in a round, it has converged."""
 
 
 @dataclass(eq=False, repr=False)
 class ConstrainedDomains(ClusterMixin, BaseEstimator):
     """Cluster labelled samples into ``n_domains`` domains, each with one cluster of each class.
 
-    ``n_init`` starts, at most ``max_iter`` rounds each; ``random_state`` a seed. After :meth:`fit`: ``labels_`` (n),
-    ``assignments_`` (n×k, one-hot), ``local_means_`` (classes×k×d, by domain), ``global_means_`` (k×d), ``objective_``
-    and ``objectives_``, the objective after each round of the best start.
+    There are ``n_init`` starts (seed ``random_state``) of at most ``max_iter`` rounds.
+
+    After :meth:`fit`: ``labels_`` (n), ``assignments_`` (n×k, one-hot), ``local_means_`` (classes×k×d, by domain),
+    ``global_means_`` (k×d), ``objective_`` and ``objectives_``, the objective after each round of the best start.
     """
 
     n_domains: int = 2
@@ -50,7 +51,7 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
 
-        Raises ProgramError if they are not as they should be or a class has fewer samples than there are domains.
+        Raises ProgramError if features or labels are wrong, or if a class has fewer samples than there are domains.
         """
         X, y = check_training(X, y)
         check_domains(self.n_domains, y)
@@ -59,7 +60,7 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
         classes = [X[rows] for rows in members]
         starts = tqdm(range(self.n_init), desc=f"starts, k={self.n_domains}", leave=False)
         found = (_descend(classes, self.n_domains, self.max_iter, rng) for _ in starts)
-        # Classes are small: threads would wait for one another, five times as long as one of them computes.
+        # Classes are small: threads would wait for one another five times as long as they compute.
         with threadpool_limits(1, user_api="openmp"):
             best = min(found, key=lambda descended: descended[-1][-1])
         domains, self.local_means_, self.global_means_, self.objectives_ = best
@@ -76,10 +77,10 @@ def _descend(
 ) -> tuple[list[Integers], Floats, Floats, list[float]]:
     """One start: domains of each class's samples, local means (classes×k×d), global means (k×d), objectives.
 
-    The local means of each class are kept in the order of the domains they are in.
+    The local means of each class are in the order of their domains.
     """
     local = np.stack([_k_means(X, k, rng) for X in classes])
-    means = local[rng.integers(len(classes))]  # the domains as one class sees them
+    means = local[rng.integers(len(classes))]  # the local means of a random class
     local, _ = _match(local, means)
     means = local.mean(axis=0)
     objectives: list[float] = []
@@ -110,9 +111,9 @@ def _k_means(X: Floats, k: int, rng: np.random.Generator) -> Floats:
 
 
 def _match(local: Floats, means: Floats) -> tuple[Floats, list[Integers]]:
-    """Match each class's local means (classes×k×d) with the domains (k×d), one with one, as near as can be.
+    """Match each class's local means (classes×k×d) with the domains (k×d), one to one and as near as possible.
 
-    Returns the local means in the domains' order, and for each class the domain of each of its clusters as they were.
+    Returns the local means in the domains' order, and for each class the domain of each cluster, in the given order.
     """
     domain_of = [linear_sum_assignment(euclidean_distances(mu, means, squared=True))[1] for mu in local]
     return np.stack([mu[np.argsort(of)] for mu, of in zip(local, domain_of, strict=True)]), domain_of

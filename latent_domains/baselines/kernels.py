@@ -1,4 +1,4 @@
-"""The Gaussian kernel on features and the distance of two samples of them, the maximum mean discrepancy."""
+"""The Gaussian kernel on features, and a distance of two sets of samples: the maximum mean discrepancy."""
 
 import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
@@ -7,7 +7,7 @@ from latent_domains.baselines.checks import Floats
 from latent_domains.common.program import ProgramError
 
 MEDIAN_OF = 2000
-"""Samples that the median distance is taken of, at most: it settles long before."""
+"""The median distance is taken of at most so many samples; it hardly changes with more."""
 
 
 def median_gamma(X: Floats, rng: np.random.Generator) -> float:
@@ -18,7 +18,7 @@ def median_gamma(X: Floats, rng: np.random.Generator) -> float:
     some = X if len(X) <= MEDIAN_OF else X[np.sort(rng.choice(len(X), MEDIAN_OF, replace=False))]
     squared = euclidean_distances(some, squared=True)[np.triu_indices(len(some), 1)]
     median = float(np.median(squared)) if len(squared) else 0.0
-    # Below this, a distance is the rounding of equal samples.
+    # A smaller distance comes from the rounding of equal samples.
     if median <= 1e-12 * float(np.square(some).sum(axis=1).max()):
         raise ProgramError("source: most samples have the same features, expected features that differ")
     return 1 / (2 * median)

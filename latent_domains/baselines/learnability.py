@@ -1,7 +1,7 @@
 """How many domains: domain-wise cross-validation (Gong, Grauman, Sha 2013).
 
-The more domains, the more distinctive they are, and the less each teaches. A(K) = Σ_k M_k/M A_k is the accuracy of
-classifiers that are trained and cross-validated within each of K domains; the K of the highest A is taken.
+With more domains, each is more distinctive but has less to learn from. A(K) = Σ_k M_k/M A_k is the accuracy of
+classifiers that are trained and cross-validated within each of K domains. The K with the highest A is taken.
 """
 
 import warnings
@@ -22,10 +22,10 @@ FOLDS = 5
 
 
 def held_out_correct(X: ArrayLike, y: ArrayLike, domains: Integers, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Which samples (n) the classifier of their domain gets right while they are held out; their share is A(K).
+    """Which samples (n) their domain's classifier gets right while they are held out; their share is A(K).
 
-    A class with one sample in a domain is missed there, for nobody can learn it from none; so are all samples of a
-    domain with nothing but such classes, or with a single class.
+    A class with one sample in a domain counts as wrong there, since nothing is left to learn it from. So do all samples
+    of a domain that has only such classes, or a single class.
     """
     X, y = check_training(X, y)
     correct = np.zeros(len(y), bool)
@@ -52,7 +52,7 @@ def held_out_correct(X: ArrayLike, y: ArrayLike, domains: Integers, *, seed: int
 class Choice:
     """The estimator whose domains are the most learnable, and A by number of domains; None if there was no choice.
 
-    ``equals`` are the other numbers whose A cannot be told from the best: the difference, sample by sample, is within
+    ``equals`` are other numbers whose A is not clearly lower than the best: the mean difference over samples is within
     two standard errors of 0.
     """
 
@@ -64,7 +64,7 @@ class Choice:
 def choose_domains(
     estimators: list[DistinctiveDomains] | list[ConstrainedDomains], X: ArrayLike, y: ArrayLike, *, seed: int = 0
 ) -> Choice:
-    """Fit each of the estimators and choose one. Of equals the first is taken. Only the source is looked at."""
+    """Fit each of the estimators and choose one, of equal ones the first. It uses only the source."""
     right: dict[int, NDArray[np.bool_]] = {}
     best = estimators[0]
     bar = tqdm(estimators, desc="number of domains")
@@ -82,6 +82,6 @@ def choose_domains(
 
 
 def _indistinguishable(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
-    """Whether the mean difference (n) is within two standard errors of 0."""
+    """Whether the mean difference of two rows (n) is within two standard errors of 0."""
     difference = right.astype(float) - other
     return bool(abs(difference.mean()) <= 2 * difference.std() / np.sqrt(len(difference)))

@@ -32,7 +32,7 @@ from latent_domains.runs.preflight import check_meaning
 from latent_domains.runs.record import Matching, OnTarget, Record
 
 _ESTIMATORS = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
-"""Of DISCOVERY."""
+"""The estimators of the methods in DISCOVERY."""
 
 Labelled = tuple[Floats, Integers]
 """Features (n×d) and labels (n)."""
@@ -49,7 +49,7 @@ class BaselineOptions(Baseline):
 
 
 def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
-    """Run a baseline and return its record. The order of the records in the LMDBs does not matter, but for a limit."""
+    """Run a baseline and return its record. The LMDBs' order matters only with a limit."""
     sources, X_target, tests = _read(baseline, experiment)
     X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
     source_of = np.repeat(list(sources), [len(labels) for _, labels in sources.values()])
@@ -132,7 +132,7 @@ def _lmdbs(experiment: Experiment) -> list[str]:
 
 
 def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, Labelled], Floats, dict[str, Labelled]]:
-    """The sources by domain, features of all targets to adapt to (n×d), and the targets to test on by domain.
+    """The sources by domain, the features of all targets (n×d) to adapt to, and the tested targets by domain.
 
     Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
     """
@@ -152,7 +152,7 @@ def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, 
 
 
 def _discover(baseline: BaselineOptions, X: Floats, y: Integers) -> Choice:
-    """Discover domains of the source: as many as are asked for, or the most learnable number of them."""
+    """Discover domains of the source: the number asked for, or the most learnable number."""
     estimator = _ESTIMATORS[baseline.method]
     options = {"random_state": baseline.seed}
     if baseline.min_domain is not None:
@@ -174,7 +174,7 @@ def _adapt(
     X_target: Floats,
     discovered: Choice | None,
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
-    """The trained classifier of the target; ``in_kernel`` is that of the methods with a kernel."""
+    """The trained classifier of the target. Methods with a kernel use the classifier ``in_kernel``."""
     if baseline.method not in KERNEL:
         name = baseline.method.removesuffix("_own_z")
         return SourceClassifier(name, own_z=name != baseline.method, normalise=baseline.normalise).fit(X, y, X_target)

@@ -1,6 +1,6 @@
-"""Rows of the speed table for training iterations of whole nets, beside PyTorch.
+"""Rows of the speed table that compare training iterations of whole nets with PyTorch's.
 
-Each side has a process of its own, since both have threads, and they take turns.
+Each side has its own process, since both use threads. The processes take turns.
 """
 
 import importlib.util
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from latent_domains.bench.torch_net import TorchTwin
 
 Side = Callable[[int], Step]
-"""Loads what it needs, on so many threads, and returns the step that is timed."""
+"""A function of the number of threads: it loads what it needs and returns the step to be timed."""
 
 OURS = "Caffe"
 
 _ROUNDS = 2
-"""At least."""
+"""The fewest rounds."""
 
 _TURN = 0.3
-"""Seconds that a turn lasts at least: shorter steps are repeated."""
+"""The least seconds of a turn; a shorter step is repeated."""
 
 _SETTLE = 0.05
-"""Seconds between two turns: threads that wait by spinning have gone to sleep by then."""
+"""Seconds between two turns: until then threads that spin while they wait have gone to sleep."""
 
 _NETS = (
     ("digits", "plain", 1.0),
@@ -46,7 +46,7 @@ _NETS = (
     ("lite0", "plain", 0.3),
     ("lite0-128", "plain", 0.3),
 )
-"""Net; what PyTorch has in mDA's place, one BN of all images or one weighted BN a domain; goal on two threads."""
+"""Net; what PyTorch has in place of mDA (one BN of all images, or a weighted BN a domain); goal on two threads."""
 
 _NETS_ON_A_GPU = (
     ("digits", "plain", None),
@@ -56,19 +56,19 @@ _NETS_ON_A_GPU = (
     ("lite0", "plain", None),
     ("lite0-128", "plain", None),
 )
-"""Likewise on a GPU; the goal is for both precisions."""
+"""The same on a GPU; the goal is for both precisions."""
 
 _GPU_STEPS = 10
 """Iterations that are started on a GPU before the host waits for it."""
 
 
 def has_torch() -> bool:
-    """Whether PyTorch is installed, which these rows need and the project does not."""
+    """Whether PyTorch is installed. These rows need it, the project does not."""
     return importlib.util.find_spec("torch") is not None
 
 
 def rows() -> list[SpeedRow]:
-    """An iteration in Caffe, with mDA, in units of PyTorch's; the number of threads ends the name."""
+    """An iteration's time in Caffe with mDA, divided by PyTorch's. A row's name ends with the number of threads."""
     return [
         SpeedRow(
             f"train-{net}-{norm}-{threads}",
@@ -83,7 +83,7 @@ def rows() -> list[SpeedRow]:
 
 
 def gpu_rows(number: int) -> list[SpeedRow]:
-    """An iteration in Caffe on this GPU, with mDA, in units of PyTorch's: in float32, then with TF32 on both sides."""
+    """The same on this GPU: in float32, and with TF32 on both sides."""
     return [
         SpeedRow(
             f"train-{net}-{norm}-{precision}",
@@ -99,7 +99,7 @@ def gpu_rows(number: int) -> list[SpeedRow]:
 
 @dataclass(frozen=True)
 class Best:
-    """The least seconds and CPU seconds (of all threads) of a step over its turns."""
+    """A step's least seconds over its turns, and its least CPU seconds (of all threads)."""
 
     seconds: float
     cpu: float
@@ -133,7 +133,7 @@ def _measure_on_gpu(net: str, norm: str, number: int, tf32: bool, extent: Extent
 
 
 def _caffe_on_gpu(net: str, smallest: bool, number: int, threads: int) -> Step:
-    """So many iterations of Caffe on a GPU as count for one step."""
+    """A step of Caffe on a GPU: _GPU_STEPS iterations."""
     import caffe
 
     caffe.set_device(number)
@@ -154,7 +154,7 @@ def _caffe(net: str, smallest: bool, threads: int) -> Step:
 
 
 def _torch(net: str, smallest: bool, plain: bool, threads: int, *, device: str = "cpu", tf32: bool = False) -> Step:
-    """The same in PyTorch; on a GPU so many iterations as count for one step."""
+    """The same in PyTorch; on a GPU a step is _GPU_STEPS iterations."""
     import torch
 
     torch.set_num_threads(threads)
@@ -176,7 +176,7 @@ def _torch(net: str, smallest: bool, plain: bool, threads: int, *, device: str =
 
 
 def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "tuple[TorchTwin, dict[str, Tensor]]":
-    """The twin of a training net with these settings, and the net's inputs; all that it reads is on the device."""
+    """PyTorch's twin of the training net with these settings, and the net's inputs, both on the device."""
     import torch
 
     from latent_domains.bench.torch_net import TorchTwin
@@ -193,11 +193,11 @@ def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "t
 def take_turns(
     sides: dict[str, Side], threads: int, extent: Extent, variables: Mapping[str, str] | None = None
 ) -> dict[str, Best]:
-    """The best of each of the sides, by their names.
+    """The best times of each side, by its name.
 
-    They take turns for three times the extent's seconds, at least _ROUNDS rounds, after one that does not count; the
-    smallest extent is one step of each, in this process unless theirs need environment ``variables``. What a side
-    raises is raised here.
+    After one round that does not count, the sides take turns for three times the extent's seconds, at least _ROUNDS
+    rounds. For the smallest extent each does one step, in this process unless ``variables`` of the environment are
+    needed. An error of a side is raised here.
     """
     if extent.smallest and variables is None:
         return {name: _turn(side(threads), 0) for name, side in sides.items()}
@@ -222,7 +222,7 @@ def take_turns(
 
 @contextmanager
 def _environment(threads: int, variables: Mapping[str, str], *, ours: bool) -> Iterator[None]:
-    """What a side's process begins with: its threads. How they wait (OMP_WAIT_POLICY of env.sh) is for ours alone."""
+    """The environment in which a side's process starts. Only ours keeps OMP_WAIT_POLICY of env.sh."""
     before = dict(os.environ)
     try:
         os.environ.update(environment(threads) | {"GLOG_minloglevel": "2"} | variables)
@@ -235,7 +235,7 @@ def _environment(threads: int, variables: Mapping[str, str], *, ours: bool) -> I
 
 
 _loaded: list[Step] = []
-"""The step of a side's process."""
+"""In a side's process: its step."""
 
 
 def _load(side: Side, threads: int) -> None:

@@ -1,4 +1,4 @@
-"""mDA layers beside BatchNorm, and on a GPU beside copies: single layers on one blob, and the digits' whole net."""
+"""mDA compared with BatchNorm, and on a GPU with copies: single layers on one blob, and the whole net of digits."""
 
 import tempfile
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from latent_domains.common.wording import by
 
 
 class _LayerBench:
-    """Layers that all read one blob x of random numbers, and mDA layers one of w; ``steps`` are forward and backward
-    of one of them, without its neighbours.
+    """Layers that all read the same random x, and mDA layers the same w. Each of ``steps`` is forward and backward
+    of one layer alone.
     """
 
     def __init__(self, shape: Shape, domains: Mapping[str, int | None]) -> None:
-        """The layers by name: mDA with so many domains, or Caffe's BatchNorm (None)."""
+        """``domains`` has a layer for each name: mDA with so many domains, or Caffe's BatchNorm (None)."""
         spec = caffe.NetSpec()
         spec.x = caffe.layers.Input(shape=[{"dim": list(shape)}])
         for name, d in domains.items():
@@ -55,7 +55,7 @@ def _mda_and_batch_norm(shape: Shape) -> dict[str, Step]:
 
 
 def _mda_and_copies(shape: Shape, device: TimedDevice) -> dict[str, Step]:
-    """mDA, and copies of the eight arrays of x's size that it reads or writes; a copy reads one and writes one."""
+    """mDA, and copies: mDA reads or writes eight arrays of x's size, each copy reads one and writes one."""
     bench = _LayerBench(shape, {"mDA": 3})
     copy = device.make_copy(4 * bench.net.blobs["x"].count)
 
@@ -79,7 +79,7 @@ _ON_A_GPU: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 
 
 
 def cpu_rows() -> list[SpeedRow]:
-    """The rows of the layers on a CPU. A goal of BatchNorm / mDA is 1 behind convolutions, where mDA does more."""
+    """The rows of the layers on a CPU. Behind convolutions the goal of BatchNorm / mDA is 1: there mDA does more."""
     rows = []
     for prefix, what, make, at_most, goal, goal_of_fc in (
         ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, False, 1, 1.5),

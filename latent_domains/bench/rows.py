@@ -1,6 +1,6 @@
-"""The rows of a speed table: what each measures, the goal it is held against, and how it is printed.
+"""The rows of a speed table: what each measures, its goal, and how it is printed.
 
-What is compared is measured in turn, so that a busy machine slows both sides alike.
+The two sides of a comparison take turns, so that a busy machine slows both alike.
 """
 
 import gc
@@ -21,21 +21,21 @@ MIN_ROUNDS = 7
 
 @dataclass(frozen=True)
 class Extent:
-    """``seconds`` for each comparison. ``smallest``: one step on little data, to see that it runs."""
+    """How long to measure: ``seconds`` for each comparison; ``smallest``: one step on little data, as a test."""
 
     seconds: float
     smallest: bool = False
 
     def shape(self, shape: Shape) -> Shape:
-        """The shape of a blob."""
+        """The shape of a blob: ``shape``, or a small one for the smallest extent."""
         return tuple(min(size, 4) for size in shape) if self.smallest else shape
 
 
 @dataclass(frozen=True)
 class TimedDevice:
-    """What steps run on. ``steps`` are started at a time; ``wait`` returns when the device has done them.
+    """What steps run on. ``steps`` of them are started together; ``wait`` returns when the device has finished.
 
-    ``make_copy(bytes)`` makes a step that copies that many bytes within the device.
+    ``make_copy(bytes)`` makes a step that copies so many bytes within the device.
     """
 
     steps: int = 1
@@ -43,7 +43,7 @@ class TimedDevice:
     make_copy: Callable[[int], Step] | None = None
 
     def repeated(self, step: Step) -> Step:
-        """Does all steps and waits once."""
+        """A function that starts all steps and waits once."""
 
         def run_steps() -> None:
             for _ in range(self.steps):
@@ -59,7 +59,7 @@ CPU = TimedDevice()
 
 @dataclass(frozen=True)
 class Measured:
-    """A row's result: ``value`` against its goal, and in words what it was made of."""
+    """A row's result: the ``value`` to compare with the goal, and its parts in words."""
 
     value: float
     detail: str
@@ -67,7 +67,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class SpeedRow:
-    """One row. The goal is met when value >= goal, or, with ``at_most``, when value <= goal; None is no goal."""
+    """One row. The goal is met if value >= goal or, with ``at_most``, if value <= goal. None: no goal."""
 
     name: str
     what: str
@@ -85,8 +85,8 @@ class SpeedRow:
 def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, float, float]:
     """Median seconds of both steps, and the median over rounds of first / second.
 
-    They alternate for about ``seconds``, at least MIN_ROUNDS rounds, after one that does not count. Which one goes
-    first alternates too, since each leaves the caches to the other.
+    They alternate for about ``seconds``, at least MIN_ROUNDS rounds, after one that does not count. They also take
+    turns in going first, since each finds in the caches what the other left.
     """
     steps = (first, second)
     for step in steps:
@@ -102,7 +102,7 @@ def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, 
 
 
 def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CPU) -> Callable[[Extent], Measured]:
-    """What measures a row: the time of the first of the two steps of ``make(extent)`` in units of the second's."""
+    """A function that measures a row: the time of the first step of ``make(extent)``, divided by the second's."""
 
     def measure(extent: Extent) -> Measured:
         steps = make(extent)
@@ -114,7 +114,7 @@ def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CP
 
 
 def choose(rows: Sequence[SpeedRow], patterns: Sequence[str] | None) -> list[SpeedRow]:
-    """The rows whose names match any of the patterns; all without any. Raises ProgramError if none does."""
+    """The rows whose names match one of the patterns; without patterns all. Raises ProgramError if none matches."""
     chosen = [row for row in rows if not patterns or any(fnmatch(row.name, pattern) for pattern in patterns)]
     if not chosen:
         names = ", ".join(row.name for row in rows)
@@ -128,7 +128,7 @@ def print_rows(rows: Sequence[SpeedRow], extent: Extent) -> None:
     print(f"{'row':{width}}  {'what':23}  {'measured':>9}  {'goal':>7}  {'':6}  of")
     for row in rows:
         result = row.measure(extent)
-        gc.collect()  # the row's nets
+        gc.collect()  # frees the row's nets
         goal = "" if row.goal is None else f"{'≤' if row.at_most else '≥'} {row.goal:g}×"
         verdict = "" if row.goal is None else "met" if row.met(result.value) else "MISSED"
         measured = f"{result.value:.2f}×"

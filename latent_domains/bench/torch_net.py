@@ -1,4 +1,4 @@
-"""A training net as PyTorch computes it: the same layers with the same weights, from the same prototxt."""
+"""A training net in PyTorch: the same layers and weights, from the same prototxt."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,9 +19,9 @@ NORMS = ("MDALayer", "BatchNorm")
 
 
 class Norm(torch.nn.Module):
-    """mDA or BatchNorm in training, with the Scale after it where there is one.
+    """mDA or BatchNorm in training, with the Scale after it, if any.
 
-    An mDA layer with w is one weighted BN a domain; without w it is one BN of all rows.
+    With w an mDA layer is a weighted BN for each domain; without w it is one BN of all rows.
     """
 
     def __init__(self, layer: LayerParameter, statistics: Array, scale: Sequence[Array]) -> None:
@@ -38,7 +38,7 @@ class Norm(torch.nn.Module):
         self.gamma, self.beta = [torch.nn.Parameter(torch.tensor(blob)) for blob in scale] or (None, None)
 
     def forward(self, x: Tensor, w: Tensor | None = None) -> Tensor:
-        """y for x (N×C×…), w N×D."""
+        """y for x (N×C×…) and w (N×D)."""
         if w is None:
             running = self.mean[-1], self.variance[-1]
             return functional.batch_norm(x, *running, self.gamma, self.beta, True, self.momentum, self.eps)
@@ -62,11 +62,11 @@ class Norm(torch.nn.Module):
 
 
 class TorchTwin(torch.nn.Module):
-    """``forward`` takes a training net's inputs and gives the blobs that no layer reads, all by their names in Caffe.
+    """A training net as a module. ``forward`` maps inputs to the blobs that no layer reads, by their names in Caffe.
 
-    Its children have the names of the layers that hold their parameters in Caffe. With ``plain`` every mDA layer is
-    one BN of all rows. Parameters that the solver must leave alone (lr_mult 0) want no gradient. Raises ValueError
-    naming a layer of another type.
+    Children are called like the layers in Caffe that hold their parameters. With ``plain`` every mDA layer is one BN of
+    all rows. Parameters that the solver leaves alone (lr_mult 0) have no gradient. Raises ValueError naming a layer of
+    another type.
     """
 
     def __init__(self, net: NetParameter, blobs: Mapping[str, Sequence[Array]], *, plain: bool = False) -> None:
@@ -101,7 +101,7 @@ class TorchTwin(torch.nn.Module):
         return values
 
     def loss(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """The sum of the losses among ``outputs`` by their weights."""
+        """The weighted sum of the losses among ``outputs``."""
         return sum(weight * outputs[name] for name, weight in self.loss_weights.items())
 
     def _step(self, layer: LayerParameter, blobs: Sequence[Array]) -> Step:

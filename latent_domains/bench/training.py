@@ -1,4 +1,4 @@
-"""Training iterations of nets with mDA and with BatchNorm in its place."""
+"""Training iterations of nets with mDA, and with BatchNorm in its place."""
 
 import tempfile
 from collections.abc import Callable
@@ -24,14 +24,14 @@ NETS: dict[str, dict[str, Any]] = {
 """Settings of the experiments whose nets are timed."""
 
 SMALLEST_IMAGES = 64
-"""Side of the images of a net that takes any, where only one step is tried."""
+"""For a test of one step: the side of the images, if a net takes any size."""
 
 RATE = 1e-8
-"""The learning rate: one this small keeps the numbers, and so the work, the same in every iteration."""
+"""The learning rate. It is so small that the numbers, and so the work, stay the same in every iteration."""
 
 
 def settings(name: str, *, smallest: bool = False) -> dict[str, Any]:
-    """Those of NETS, or of a ``smallest`` net like it."""
+    """The settings in NETS, or those of a ``smallest`` net like it."""
     if not smallest:
         return NETS[name]
     return {**NETS[name], "batch_size": 8, "image_size": SMALLEST_IMAGES if "network" in NETS[name] else None}
@@ -40,7 +40,7 @@ def settings(name: str, *, smallest: bool = False) -> dict[str, Any]:
 def net_in_memory(*, with_mda: bool = True, **settings: Any) -> NetParameter:
     """The training net of an experiment with these settings, with Input layers in place of Data layers.
 
-    Without mDA it has Caffe's BatchNorm in place of every mDA layer; all else, the branch included, stays.
+    Without mDA, Caffe's BatchNorm replaces every mDA layer. All else stays, also the branch.
     """
     experiment = make_experiment(method="mda", **settings)
     net = text_format.Parse(make_nets_and_solver(experiment, "", str, "")[0]["train"], NetParameter())
