@@ -116,7 +116,7 @@ def _options() -> argparse.Namespace:
         dest="no_w_gradient",
         action="store_false",
         default=None,
-        help="let the classes' losses train the branch as well (default for fine-tuned nets; not on features)",
+        help="train the branch by the losses on the classes, too (the default for fine-tuned nets, not on features)",
     )
     parser.add_argument(
         "--no-equal-classes",

@@ -23,7 +23,7 @@ def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyE
         help="EfficientNet-Lite0, from its Python package; or ResNet18, from DATA/weights (tools.get_weights)",
     )
     backbone.add_argument(
-        "--onnx", type=Path, metavar="FILE", help="any other backbone; the options from --layer on describe it"
+        "--onnx", type=Path, metavar="FILE", help="an ONNX model of another backbone, with the options for it below"
     )
     onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
     onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
