@@ -2,7 +2,7 @@
 # ISA=sse4.2, avx2 or avx512 as well: the instruction set that all libraries are told to use (tests/isa.py).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits test test-gpu prove-gpu test-slurm faults bench bench-gpu lint check
+.PHONY: help setup demo digits pages test test-gpu prove-gpu test-slurm faults bench bench-gpu lint check
 in_project := . ./env.sh &&
 fast := not program and not slow and not torch and not browser and not gpu and not slurm
 pytest := $(if $(ISA),python -m tests.isa $(ISA) )python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
@@ -19,6 +19,9 @@ demo: setup  ## discover latent domains in embedded data: two minutes, no downlo
 
 digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, with the paper's numbers; hours
 	@$(in_project) snakemake tables/digits --cores all $(ARGS)
+
+pages: setup  ## write the numbers of the kept records into README.md, docs/ and results/
+	@$(in_project) python -m tools.pages $(ARGS)
 
 # A module is compiled once, and not by each of the processes that the tests start, whatever the environment says.
 check test: export PYTHONDONTWRITEBYTECODE :=

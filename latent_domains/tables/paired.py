@@ -1,19 +1,22 @@
-"""Rows against a reference row: differences of accuracies seed by seed, as the runs of a seed belong together."""
+"""Rows against a reference row: differences of accuracies seed by seed, as the runs of a seed belong together.
 
-from collections.abc import Sequence
+Or column by column, of rows with one seed.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
 from latent_domains.tables.definition import Table
-from latent_domains.tables.results import Result, RowResults
+from latent_domains.tables.results import CLASS_MEAN, Result, RowResults
 
 CONFIDENCE, POWER = 0.95, 0.8
 
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A row's accuracies less the reference's, in points, of the ``n`` seeds that both have (two at least).
+    """A row's accuracies less the reference's, in points, of the ``n`` seeds or columns that both have (two at least).
 
     ``half`` is the half-width of the interval: Student's t for CONFIDENCE times s/√n, s the sample's deviation.
     ``resolvable`` is the true difference that a two-sided test at 1 - CONFIDENCE finds with POWER: δ·s/√n, where
@@ -48,15 +51,32 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Pair
 
 
 def difference(result: Result, reference: Result) -> PairedDifference | None:
-    """Compare two results; None if fewer than two seeds are in both."""
+    """Compare two results seed by seed; None if fewer than two seeds are in both."""
+    return paired_difference(result.accuracies, reference.accuracies)
+
+
+def over_columns(row: RowResults, measure: str = "accuracy") -> dict[int, float]:
+    """A number (%) for each column of a row, by the column's place: what is compared over targets in place of seeds.
+
+    ``measure`` is accuracy, class mean (means over the seeds) or paper (the paper's accuracy). Empty if one is missing.
+    """
+    if measure == "paper":
+        values = [cell.paper for cell in row.row.cells]
+    else:
+        values = [cell and (cell.class_mean if measure == CLASS_MEAN else cell.mean) for cell in row.cells]
+    return {} if None in values else dict(enumerate(values))
+
+
+def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> PairedDifference | None:
+    """Compare numbers (%) that belong together by their keys; None if fewer than two keys are in both."""
     from scipy.special import nctdtrinc, stdtrit  # slow to import: for tables with a reference alone
 
-    shared = result.accuracies.keys() & reference.accuracies.keys()
-    values = [result.accuracies[seed] - reference.accuracies[seed] for seed in shared]
-    n = len(values)
+    shared = values.keys() & reference.keys()
+    differences = [values[key] - reference[key] for key in shared]
+    n = len(differences)
     if n < 2:
         return None
-    error = stdev(values) / sqrt(n)
+    error = stdev(differences) / sqrt(n)
     sure = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     non_centrality = float(nctdtrinc(n - 1, 1 - POWER, sure))  # t below -sure has less than 1e-6
-    return PairedDifference(n, fmean(values), sure * error, non_centrality * error)
+    return PairedDifference(n, fmean(differences), sure * error, non_centrality * error)
