@@ -5,7 +5,8 @@
     python -m tools.tables digits --save results/digits       also keep records, table.csv and pictures there
     python -m tools.tables digits --write mda_k3_seed1        only write the folder of a run, runs/digits/mda_k3_seed1
 
-NAME is a file of experiments/, or the path of another one. An empty cell names its reason. This program trains nothing;
+NAME is a file of experiments/, or the path of another one. An empty cell names its reason; footnotes name
+commits that are not in this history, and --save keeps no new records of them. This program trains nothing;
 snakemake tables/NAME does.
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside, write_text
+from latent_domains.common.history import known_commits
 from latent_domains.common.program import ROOT, ProgramError, run
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.devices import add_mode_option
@@ -63,6 +65,7 @@ def main() -> None:
         options.data,
         in_one_file=options.records is not None,
         data_per_seed=table.data_per_seed,
+        commits=known_commits(),
     )
     rows = results(table, records)
     markdown, values = table_text(table, rows), csv_text(table, rows)

@@ -10,6 +10,7 @@ from typing import Any
 
 import caffe
 
+from latent_domains.common.history import CHANGES
 from latent_domains.common.program import ROOT
 
 
@@ -35,7 +36,7 @@ def commit() -> str | None:
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return None
-    command = [git, "describe", "--always", "--exclude=*", "--abbrev=40", "--dirty=+changes"]
+    command = [git, "describe", "--always", "--exclude=*", "--abbrev=40", f"--dirty={CHANGES}"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip() or None
 
 

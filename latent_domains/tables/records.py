@@ -1,5 +1,6 @@
 """The records that fill a table: where they are, what they say, and why some are missing."""
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from latent_domains.common.contents import stamp
 from latent_domains.common.files import sha256
+from latent_domains.common.history import doubts
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_note import noted_contents
@@ -26,13 +28,15 @@ from latent_domains.tables.inputs import is_pretrained, why_missing
 class Records:
     """Records of runs: in run folders DATASET/NAME of ``folder`` or, ``in_one_file``, in its records.jsonl.
 
-    ``data`` is the folder of the LMDBs (``data_per_seed``: of one folder for each seed).
+    ``data`` is the folder of the LMDBs (``data_per_seed``: of one folder for each seed). ``commits`` are those that
+    records should be of; None: any.
     """
 
     folder: Path
     data: Path
     in_one_file: bool = False
     data_per_seed: bool = False
+    commits: Collection[str] | None = None
 
     @cached_property
     def _records(self) -> dict[str, Record]:
@@ -94,16 +98,22 @@ class Records:
     def keep(self, table: Table, folder: Path) -> int:
         """Copy the records of a table's runs to ``folder``, beside those of other runs; return how many there are.
 
-        Raises ProgramError, before anything is written, if a record is damaged.
+        Raises ProgramError, before anything is written, if a record is damaged, or is a new one of no commit of
+        ``commits``.
         """
         found = {run.name: record for run in table.runs if (record := self.read(run)) is not None}
         file = folder / FILE
-        write_records(file, {**(read_records(file) if file.exists() else {}), **found})
+        kept = read_records(file) if file.exists() else {}
+        for name, record in found.items():
+            if kept.get(name) != record and (said := self._doubts(record)):
+                expected = "expected one of a commit of this history: commit what was changed, and make the run again"
+                raise ProgramError(f"{folder}: {name}: found a record {said[0]}, {expected}")
+        write_records(file, {**kept, **found})
         return len(found)
 
     def remarks(self, run: Run, record: Record) -> list[str]:
         """List how a record's run differs from the paper's experiment, and from what the data folder holds now."""
-        remarks = remarks_on(record, run)
+        remarks = remarks_on(record, run) + self._doubts(record)
         if self.in_one_file:
             return remarks
         training, data = record.training, data_folder(self.data, run.seed, per_seed=self.data_per_seed)
@@ -116,6 +126,11 @@ class Records:
             if file.is_file() and _hash(file, stamp([file])) != begun.sha256:
                 remarks.append(f"began from other weights than are now in {file.relative_to(self.data)}")
         return remarks
+
+    def _doubts(self, record: Record) -> list[str]:
+        """Say which commits of a record are none of ``commits``."""
+        sessions = record.training.sessions if record.training else []
+        return doubts([record.commit, *(session.commit for session in sessions)], self.commits)
 
     def _check_holds(self, folder: RunFolder, run: Experiment) -> None:
         """Raise ProgramError if the folder holds another experiment, or names another data folder."""

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from latent_domains.common.history import known_commits
 from latent_domains.tables.definition import BaselineRun, Run, Table, load
 from latent_domains.tables.figures import Kept
 from latent_domains.tables.records import Records
@@ -41,13 +42,14 @@ def small_table(folder: Path, text: str = TEXT) -> Table:
 
 
 def record_of(run: Run, accuracy: float, **changes: Any) -> dict[str, Any]:
-    """What tables read of a record."""
+    """What tables read of a record: of a commit of this history, where there is one."""
     if isinstance(run, BaselineRun):
         said = {"baseline": {**asdict(run), "sources": list(run.sources), "targets": list(run.targets)}}
     else:
         said = {"experiment": run.to_json()}
     tested = sum(map(run.data.test_count, run.targets))
-    return {**said, "accuracy": accuracy, "targets": {}, "test_images": tested, **changes}
+    commit = min(known_commits() or [None])
+    return {**said, "accuracy": accuracy, "targets": {}, "test_images": tested, "commit": commit, **changes}
 
 
 def write_record(runs: Path, run: Run, accuracy: float, **changes: Any) -> Path:

@@ -450,6 +450,21 @@ def test_the_program_writes_and_keeps_a_table(table, tmp_path):
     assert (tmp_path / "again" / "table.csv").read_text() == table_kept == (tmp_path / "out" / "small.csv").read_text()
 
 
+def test_records_of_commits_that_nobody_has_are_marked_and_not_kept(table, tmp_path):
+    run, other = table.rows[0].cells[0].candidates[0].runs[:2]
+    session = {"commit": "b" * 40, "started": "2026-11-27"}
+    write_record(tmp_path / "runs", run, 0.8, commit="a" * 40, training={"seconds": 1.0, "sessions": [session]})
+    records = Records(tmp_path / "runs", tmp_path / "data", commits={"b" * 40})
+    of_unknown = f"of commit {'a' * 8}, which is not in this history"
+    assert module.results(table, records)[0].cells[0].remarks == (of_unknown,)
+    with pytest.raises(ProgramError, match=f"kept: {run.name}: found a record {of_unknown}, expected one of a commit"):
+        records.keep(table, tmp_path / "kept")
+    assert not (tmp_path / "kept").exists()
+    assert Records(tmp_path / "runs", tmp_path / "data").keep(table, tmp_path / "kept") == 1, "without git"
+    write_record(tmp_path / "runs", other, 0.8, commit="b" * 40)
+    assert records.keep(table, tmp_path / "kept") == 2, "what is kept stays"
+
+
 def test_the_program_says_what_is_wrong(table, tmp_path):
     wrong = program("tables", "digit")
     assert wrong.returncode == 1 and "digit.yaml: no such file, expected one of demo, " in wrong.stderr

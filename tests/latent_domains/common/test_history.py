@@ -1,0 +1,56 @@
+"""Which commits a result may be of."""
+
+import subprocess
+
+import pytest
+
+from latent_domains.common import history
+from latent_domains.common.history import doubts, known_commits
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A repository with one commit, in the place of ours; and what runs git there."""
+
+    def git(*arguments: str, cwd=tmp_path) -> str:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(["git", *name, *arguments], cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+    git("init", "--quiet")
+    git("commit", "--quiet", "--allow-empty", "--message=first")
+    monkeypatch.setattr(history, "ROOT", tmp_path)
+    known_commits.cache_clear()
+    yield git
+    known_commits.cache_clear()
+
+
+def test_the_commits_of_the_history_are_known(checkout):
+    first = checkout("rev-parse", "HEAD").strip()
+    assert known_commits() == {first}
+    checkout("commit", "--quiet", "--allow-empty", "--message=second")
+    known_commits.cache_clear()
+    assert len(known_commits()) == 2
+
+
+def test_no_commits_are_known_without_the_whole_history(checkout, tmp_path, monkeypatch):
+    checkout("commit", "--quiet", "--allow-empty", "--message=second")
+    checkout("clone", "--quiet", "--depth=1", f"file://{tmp_path}", "shallow")
+    for place in (tmp_path / "shallow", tmp_path / "shallow" / ".git"):
+        monkeypatch.setattr(history, "ROOT", place)
+        known_commits.cache_clear()
+        assert known_commits() is None
+
+
+@pytest.mark.parametrize(
+    ("commits", "expected"),
+    [
+        ([], ["that names no commit"]),
+        ([None], ["that names no commit"]),
+        (["b" * 40, None], []),
+        (["b" * 40, "a" * 40, "a" * 40], ["of commit aaaaaaaa, which is not in this history"]),
+        (["b" * 40 + "+changes"], ["of commit bbbbbbbb with changes that are not committed"]),
+    ],
+)
+def test_what_is_doubted_of_a_result(commits, expected):
+    assert doubts(commits, {"b" * 40}) == expected
+    assert doubts(commits, None) == []
