@@ -1,7 +1,7 @@
 """Figures of kept tables: what a row's records say in one column, or on the mean of the columns, as a text.
 
-A template is a text with figures in braces, ``{accuracy} ({class mean})``. ``:N`` gives a figure N decimals. These are
-taken over the seeds of a row; on the mean of the columns, those after NMI are means of the columns' own:
+A template is a text with figures in braces, ``{accuracy} ({class mean})``; ``{accuracy:2}`` has two decimals. Each seed
+of a row has these, and on the mean of several columns each column instead, but for the first two:
 
     accuracy, class mean        in %
     largest share               in %, of the images in the largest latent domain
@@ -10,10 +10,11 @@ taken over the seeds of a row; on the mean of the columns, those after NMI are m
     target NMI                  of latent and true targets; ``target NMI with classes``
     recall of CLASS             in %
 
-Alone each is the mean; ``purity of seeds`` is each seed's, ``purity range`` the least to the most, and ``accuracy ±``
-mean and standard deviation. Further figures:
+``{purity}`` is their mean, ``{purity of seeds}`` lists them, ``{purity range}`` is the least to the most of them.
+Further figures:
 
     n, paper                    number of seeds; the paper's accuracy
+    accuracy ±                  mean and standard deviation
     images in N                 how many of each source are in latent domain N, of one run
     less ROW                    difference from a row and its 95 % interval, in points, paired by seed
     interval from ROW           the interval alone
@@ -29,7 +30,7 @@ the same columns, as ``NAME/ROW``; without ROW it is the row that the place name
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import fmean
 
@@ -58,8 +59,9 @@ class Kept:
     folder: Path
 
     @classmethod
+    @cache
     def load(cls, folder: Path, seeds: tuple[int, ...] | None = None, definition: str | None = None) -> "Kept":
-        """The table of experiments/ that ``folder``, or ``definition``, names, of these seeds (None: all it has)."""
+        """Load the table of experiments/ that ``folder`` or ``definition`` names, of these seeds (None: all it has)."""
         if not folder.is_dir():
             raise ProgramError(f"{folder}: no such folder, expected one of kept records")
         return cls(load(EXPERIMENTS / f"{definition or folder.name}.yaml", seeds=seeds), folder)
@@ -77,10 +79,13 @@ class Kept:
         return [column.name for column in self.table.columns]
 
     def row(self, name: str) -> RowResults:
-        """A row by its name, of this table or, as NAME/ROW, of the one in results/NAME."""
+        """Find a row by its name, of this table or, as NAME/ROW, of the one in results/NAME."""
         folder, found, of_other = name.partition("/")
         if found and name not in self.rows:
-            return Kept.load(RESULTS / folder).row(of_other)
+            other = Kept.load(RESULTS / folder)
+            if other.columns != self.columns:
+                raise ProgramError(f"{name}: found other columns than those of {self.table.name}, expected the same")
+            return other.row(of_other)
         if name not in self.rows:
             raise ProgramError(f"{self.table.name}: found row {name!r}, expected one of {'; '.join(self.rows)}")
         return self.rows[name]
@@ -116,20 +121,17 @@ class Place:
         return self.row.row.paper.mean if self.of_columns else self.row.row.cells[self.column or 0].paper
 
     def columns(self) -> list["Place"]:
-        """The row in each column."""
+        """List the places of the row, one for each column."""
         return [Place(self.kept, self.row, column, self.reference) for column in range(len(self.row.cells))]
 
     def records(self) -> list[Record]:
-        """Those of a column, one for each seed; none of a best single source, which has several for each."""
+        """List those of a column, one for each seed; none of a best single source, which has several for each."""
         candidates = self.row.row.cells[self.column or 0].candidates
         found = map(self.kept.records.read, candidates[0].distinct if len(candidates) == 1 else ())
         return [record for record in found if record is not None]
 
     def values(self, name: str) -> list[float]:
-        """A figure of each seed; one of NMI and the like, on the mean of several columns, of each column.
-
-        Empty if the row has none.
-        """
+        """List a figure's numbers, as the module says; none if the row has not got it."""
         if name in (ACCURACY, CLASS_MEAN):
             return list(_by_seed(self, name).values())
         if self.of_columns:

@@ -26,7 +26,6 @@ marker names a row before its templates, the first cells are columns; if it name
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 
 from latent_domains.common.program import ROOT, ProgramError
@@ -45,7 +44,6 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.rglob("*.md"))]
 
 
-@cache
 def kept_table(name: str) -> Kept:
     """Load the table that a marker names: NAME, NAME of TABLE, or NAME, seeds N to N."""
     if not (found := _TABLE.fullmatch(name)):
