@@ -50,6 +50,23 @@ RESULTS = ROOT / "results"
 MEAN = "mean"
 """The place of the mean over a table's columns."""
 
+ACCURACY, CLASS_MEAN, PAPER = "accuracy", "class mean", "paper"
+
+_FIGURE = re.compile(r"\{([^{}:]+)(?::(\d))?\}")
+_SPREAD = re.compile(r"(.+?)( of seeds| range|)")
+_IMAGES = re.compile(r"images in (\d)")
+_RECALL = "recall of "
+_COMPARED = re.compile(
+    rf"(?:({CLASS_MEAN}|{PAPER}) )?"
+    r"(less|interval from|resolvable from|gain over|points above|points below)(?: (.+?))??( over targets)?"
+)
+_USAGE: Mapping[str, Callable[[DomainUsage], float | None]] = {
+    "largest share": lambda usage: 100 * max(usage.share),
+    "purity": lambda usage: usage.purity,
+    "NMI": lambda usage: usage.nmi,
+    "NMI with classes": lambda usage: usage.nmi_classes,
+}
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -151,24 +168,6 @@ class Place:
 
         text = _FIGURE.sub(figure, template)
         return None if missing else text
-
-
-ACCURACY, CLASS_MEAN, PAPER = "accuracy", "class mean", "paper"
-
-_FIGURE = re.compile(r"\{([^{}:]+)(?::(\d))?\}")
-_SPREAD = re.compile(r"(.+?)( of seeds| range|)")
-_IMAGES = re.compile(r"images in (\d)")
-_RECALL = "recall of "
-_COMPARED = re.compile(
-    rf"(?:({CLASS_MEAN}|{PAPER}) )?"
-    r"(less|interval from|resolvable from|gain over|points above|points below)(?: (.+?))??( over targets)?"
-)
-_USAGE: Mapping[str, Callable[[DomainUsage], float | None]] = {
-    "largest share": lambda usage: 100 * max(usage.share),
-    "purity": lambda usage: usage.purity,
-    "NMI": lambda usage: usage.nmi,
-    "NMI with classes": lambda usage: usage.nmi_classes,
-}
 
 
 def span(values: Sequence[float], decimals: int) -> str:
