@@ -66,6 +66,7 @@ def test_what_is_not_there_leaves_no_text(kept, row, template):
     [
         ("{accurasy}", r"found \{accurasy\}, expected accuracy, class mean, "),
         ("{less dial}", "small: found row 'dial', expected one of DIAL; mDA"),
+        ("{less pacs_160/DIAL}", "pacs_160/DIAL: found other columns than those of small, expected the same"),
         ("{recall of cat}", "recall of cat: found no such class, expected one of dog"),
         ("{points below DIAL}", r"points below DIAL: found \+2\.0 points, expected words that say so"),
     ],
