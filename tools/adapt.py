@@ -20,28 +20,26 @@ nothing. On a processor, the program first estimates and prints the time of the 
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt import settings
-from latent_domains.adapt.comparisons import comparison_lines
+from latent_domains.adapt.decision import decide, has_begun, remove_results
+from latent_domains.adapt.job import Notes, carry_out, find_weights, notes_on
 from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import batch_notes, begin_anew, experiment_of, finish, open_run, train
-from latent_domains.adapt.task import Paths, Task, build_lmdbs, extract_features, read_stored
-from latent_domains.adapt.trees import TaskImages, notes_on_classes, read_images
-from latent_domains.adapt.weights import NONE, check_begun, starting_weights
+from latent_domains.adapt.stages import experiment_of
+from latent_domains.adapt.task import Paths, Task
+from latent_domains.adapt.weights import NONE
 from latent_domains.common.arguments import add_image_options, add_tree_option, path, positive, program_parser
 from latent_domains.common.files import check_apart
-from latent_domains.common.program import ROOT, from_root, run
+from latent_domains.common.program import ROOT, run
 from latent_domains.common.wording import some
+from latent_domains.data.domain_images import TaskImages, read_images
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options
 from latent_domains.runs.devices import add_training_options, check_available, requested_mode
-from latent_domains.runs.evaluate import summary
 from latent_domains.runs.preflight import check_caffe
-from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import check_name
 
 
@@ -164,56 +162,15 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     }
 
 
-def _has_weights(folder: RunFolder) -> bool:
-    """Say whether the run is finished or has a snapshot to go on from."""
-    return folder.record.exists() or folder.latest_snapshot() is not None
-
-
-def _notes(images: TaskImages, experiment: Experiment) -> list[str]:
-    return [*images.notes, *notes_on_classes(images), *batch_notes(images, experiment)]
-
-
-def _say_notes(notes: Iterable[str], said: set[str]) -> None:
-    """Print the notes that were not ``said`` before, whichever training they are about."""
-    for note in notes:
-        if note not in said:
-            print(f"note: {note}", flush=True)
-            said.add(note)
-
-
-def _say(images: TaskImages, experiment: Experiment, said: set[str]) -> None:
+def _say(images: TaskImages, experiment: Experiment, notes: Notes) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    _say_notes(_notes(images, experiment), said)
+    notes.say(notes_on(images, experiment))
     if len(images.sources) == 1 and experiment.method.is_latent:
-        note = f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"
-        _say_notes([note], said)
-
-
-def _carry_out(
-    options: argparse.Namespace, task: Task, experiment: Experiment, weights: Path | None, said: set[str]
-) -> list[str]:
-    """Finish a task, whose ``experiment`` is on all images; return its result and those to compare with, in words."""
-    print(f"{experiment.title} on {experiment.data.learner}, {experiment.recipe.iterations} iterations", flush=True)
-    found, paths = task.images.counts, task.paths
-    counts = build_lmdbs(task, jobs=options.jobs, skip_unreadable=options.skip_unreadable)
-    experiment = experiment_of(task, counts)
-    if counts != found:
-        unread = [
-            f"{name}: {number} of {found[name]} images are used: the others could not be read"
-            for name, number in counts.items()
-            if number != found[name]
-        ]
-        images = read_stored(task, allow_missing_classes=options.allow_missing_classes)
-        _say_notes([*unread, *_notes(images, experiment)], said)
-    extract_features(task, experiment, options.jobs)
-    folder = open_run(paths, experiment, options.solver_mode)
-    train(folder, weights, options.threads, options.solver_mode)
-    finish(task, folder, jobs=options.jobs, solver_mode=options.solver_mode)
-    return [f"{from_root(paths.root)}: {summary(folder, folder.read_record())}", *comparison_lines(paths, folder)]
+        notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
 
 
 def main() -> None:
@@ -234,28 +191,27 @@ def main() -> None:
     tasks = task.in_order
     experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
     replaces = options.force and paths.settings.is_file()
-    begun = not replaces and any(run.exists() for run in (paths.run, paths.features.run))
+    decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     if not replaces:
-        settings.keep(paths.settings, _settings(options, task), begun=begun)
-    said: set[str] = set()
-    _say(images, experiments[-1], said)
+        settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths))
+    notes = Notes()
+    _say(images, experiments[-1], notes)
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
-    weights = []
-    for each, experiment in zip(tasks, experiments, strict=True):
-        run, option = each.paths.run, options.weights if each is task else None
-        folder = RunFolder.load(run) if begun and run.exists() else None
-        if goes_on := folder is not None and _has_weights(folder):
-            check_begun(option, folder, paths.weights)
-        weights.append(None if goes_on else starting_weights(option, experiment, paths.weights))
+    jobs = [
+        find_weights(each, experiment, decision, options.weights if each is task else None, paths.weights)
+        for each, experiment, decision in zip(tasks, experiments, decisions, strict=True)
+    ]
     if replaces:  # now that the options are checked
-        begin_anew(paths, filter(None, weights))
+        remove_results(paths, (job.weights for job in jobs if job.weights))
         settings.keep(paths.settings, _settings(options, task), begun=False)
+    names = ("jobs", "threads", "solver_mode", "skip_unreadable", "allow_missing_classes")
+    how = {name: getattr(options, name) for name in names}
     results: list[str] = []
-    for each, experiment, initial in zip(tasks, experiments, weights, strict=True):
+    for job in jobs:
         if results:
             print("", *results, f"Next step: fine-tune the whole net {learner.network}.", "", sep="\n", flush=True)
-        results = _carry_out(options, each, experiment, initial, said)
+        results = carry_out(job, notes, **how)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")
 
 

@@ -41,10 +41,11 @@ from latent_domains.convert.backbone_options import (
     onnx_backbone,
 )
 from latent_domains.convert.torch import lite0_backbone, resnet18_backbone
+from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
-from latent_domains.discovery.pictures import plan_statistics, read_pile, read_statistics
+from latent_domains.discovery.pictures import plan_statistics, read_statistics
 from latent_domains.report.page import check_figures
 
 
@@ -88,18 +89,18 @@ def main() -> None:
     table, page = options.out / "domains.csv", options.out / "report.html"
     check_free(table, page, force=options.force)
     check_figures(options.figures)
-    pile = read_pile(options.sources, unlabelled=options.unlabelled, folders_are_classes=options.folders_are_classes)
+    images = read_piles(options.sources, unlabelled=options.unlabelled, folders_are_classes=options.folders_are_classes)
     check_apart([*options.sources, options.out], "a folder of its own for the results")
-    for folder in pile.folders:
+    for folder in images.domains:
         print(f"{folder.name}: {folder.found.counted()} in {folder.folder}")
         for line in folder.found.left_out():
             print(f"note: {folder.folder}: {line}", file=sys.stderr)
     what, backbone = _backbone(options)
     parts = plan_statistics(
-        pile, backbone, options.out / "statistics", jobs=options.jobs, skip_unreadable=options.skip_unreadable
+        images, backbone, options.out / "statistics", jobs=options.jobs, skip_unreadable=options.skip_unreadable
     )
     build_missing(parts, force=options.force)
-    found = discover(pile, read_statistics(pile, [part.path for part in parts]), options.k, options.seed)
+    found = discover(images, read_statistics(images, [part.path for part in parts]), options.k, options.seed)
     print(*found.summary(), sep="\n")
     write_table(found, table)
     command = shlex.join(["python", "-m", "tools.discover", *sys.argv[1:]])

@@ -31,10 +31,8 @@ from time import monotonic
 
 import caffe
 
-from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.task import describe_pictures, plan_pictures
-from latent_domains.adapt.trees import folder_label, read_domains
 from latent_domains.backbones import extraction
+from latent_domains.backbones.pictures import describe_pictures, plan_pictures
 from latent_domains.common.arguments import (
     FOLDERS_ARE_CLASSES,
     add_data_option,
@@ -53,7 +51,9 @@ from latent_domains.convert.backbone_options import (
 )
 from latent_domains.convert.torch import resnet18_backbone
 from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
+from latent_domains.data.domain_images import read_domains
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
+from latent_domains.data.names import folder_label
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
@@ -154,11 +154,10 @@ def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Da
     for note in images.notes:
         print(f"note: {note}", flush=True)
     program, remedy = "tools.extract_features", "replace or remove it"
-    learner = Learner("lite0")
-    parts = plan_pictures(out / name, images, learner, program=program, jobs=jobs, remedy=remedy)
-    return describe_pictures(name, images, learner, images.counts, of_network(ANY_FEATURES).recipe, made_by), list(
-        parts.values()
-    )
+    usual = of_network(ANY_FEATURES)
+    like = DATASETS[usual.images]
+    parts = plan_pictures(out / name, images, like, program=program, jobs=jobs, remedy=remedy)
+    return describe_pictures(name, images, like, images.counts, usual.recipe, made_by), list(parts.values())
 
 
 def main() -> None:

@@ -19,10 +19,10 @@ hash.
 import argparse
 from pathlib import Path
 
-from latent_domains.adapt.weights import convert_once
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT, run
 from latent_domains.convert.options import add_domain_options, num_domains
+from latent_domains.convert.torch.converted import convert_once
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import PRETRAINED, get_pretrained
 

@@ -18,12 +18,12 @@ import shlex
 import sys
 from pathlib import Path
 
-from latent_domains.adapt.trees import safe_name
 from latent_domains.common.arguments import path, program_parser
 from latent_domains.common.program import ProgramError, run
 from latent_domains.common.wording import count_of
 from latent_domains.data.feature_files import NORMALISATIONS, number_classes, read_features
 from latent_domains.data.image_list import read_classes
+from latent_domains.data.names import safe_name
 from latent_domains.experiment.imported import PROGRAM, build
 
 

@@ -17,8 +17,9 @@ from latent_domains.common.files import check_free
 from latent_domains.common.program import run
 from latent_domains.common.wording import count_of
 from latent_domains.data.image_list import folder_entries
+from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.runs.devices import add_mode_option, choose_mode
-from latent_domains.runs.predict import open_classifier, predict, write_predictions
+from latent_domains.runs.predict import open_classifier
 
 
 def main() -> None:

@@ -1,13 +1,12 @@
 """What a user takes away: tables of predictions and of discovered domains, and a page that says what is where."""
 
-import csv
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
 from latent_domains.adapt.comparisons import comparison_lines
 from latent_domains.adapt.task import Paths, Task
-from latent_domains.common.files import write_aside, write_text
+from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.runs.evaluate import summary
@@ -19,13 +18,13 @@ def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
     lmdbs, limit = source_lmdbs(folder), max(folder.experiment.data.counts.values())
     found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
-    with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
-        writer.writerow(["source", "path", "domain", *names])
-        for source, lmdb in lmdbs.items():
-            for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0]):
-                writer.writerow([source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)])
+    names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
+    rows = (
+        [source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)]
+        for source, lmdb in lmdbs.items()
+        for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0])
+    )
+    write_csv(out, ["source", "path", "domain", *names], rows)
 
 
 def write_readme(task: Task, folder: RunFolder) -> None:

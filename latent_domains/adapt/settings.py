@@ -7,14 +7,12 @@ from typing import Any
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
 
-LATER = {"--style-share": 0.0, "--equal-classes": False}
-"""Options that there were none of once, and what was done then."""
-
 
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
-    Raises ProgramError naming what differs, or if the folder is somebody else's.
+    An option that the file has not was not there yet: the run's own description is compared later. Raises ProgramError
+    naming what differs, or if the folder is somebody else's.
     """
     if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
         raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
@@ -25,10 +23,9 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         there = read_json(file)
     except ProgramError as error:
         raise ProgramError(f"{error} (pass --force to begin anew)") from error
-    there = LATER | there
-    different = [key for key in settings if settings[key] != there.get(key)]
+    different = [key for key in settings if key in there and settings[key] != there[key]]
     if different:
-        words = "; ".join(f"{key} was {_word(there.get(key))}, is {_word(settings[key])}" for key in different)
+        words = "; ".join(f"{key} was {_word(there[key])}, is {_word(settings[key])}" for key in different)
         raise ProgramError(
             f"{file.parent} was begun with other options: {words} (choose another --out, or pass --force to begin anew)"
         )

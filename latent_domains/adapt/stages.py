@@ -1,34 +1,37 @@
 """The stages of a task, one after the other. What is there already is left alone."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from latent_domains.adapt.comparisons import baseline_files, compared_records, write_baselines
+from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
 from latent_domains.adapt.results import write_domains, write_readme
-from latent_domains.adapt.task import Paths, Task, describe_pictures
-from latent_domains.adapt.trees import TaskImages
-from latent_domains.common.files import json_text, remove, write_text
+from latent_domains.adapt.task import Task
+from latent_domains.backbones.pictures import describe_pictures
+from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.picture_net import check_onnx, is_head
+from latent_domains.data.domain_images import TaskImages
 from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import DATASETS, on_lite0
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.methods import LATENT, METHODS
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.recipe import Recipe
+from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.lock import check_unlocked
-from latent_domains.runs.predict import open_classifier, predict, write_predictions
+from latent_domains.runs.predict import open_classifier
 from latent_domains.runs.preflight import preflight
-from latent_domains.runs.run_folder import RunFolder, is_run_folder
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import loaded_from, train_all
 
@@ -37,27 +40,6 @@ FEWEST_ROWS = 8
 
 DEFAULT_K = 2
 """Latent domains of a single source, which counts as an undivided mixture."""
-
-
-def begin_anew(paths: Paths, needed: Iterable[Path]) -> None:
-    """Delete the results of earlier calls, but not the settings, which mark the folder as ours, nor converted weights.
-
-    Raises ProgramError if the folder is not one of theirs, is being trained, or holds a file that is ``needed``.
-    """
-    if not paths.root.is_dir() or not any(paths.root.iterdir()):
-        return
-    if not paths.settings.is_file():
-        raise ProgramError(f"{paths.root}: no {paths.settings.name} in it, so --force does not empty it")
-    for run in (paths.run, paths.features.run):
-        if is_run_folder(run):
-            check_unlocked(run)
-    results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    old = (*results, paths.baselines, paths.run, paths.data, paths.features.root)
-    for file in needed:
-        if any(file.resolve().is_relative_to(path) for path in old):
-            raise ProgramError(f"--weights {file}: --force deletes it: copy it to another folder")
-    for path in old:
-        remove(path)
 
 
 def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
@@ -84,7 +66,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
         data_order="shuffled",  # such sets are small, and epochs many
         solver_mode="CPU" if task.learner.on_features else "GPU",
     )
-    data = describe_pictures(task.paths.name, images, task.learner, counts, recipe, task.command)
+    data = describe_pictures(task.paths.name, images, task.learner.pictures, counts, recipe, task.command)
     if task.learner.on_features:
         data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
     k = chosen["k"]
@@ -134,14 +116,15 @@ def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
         )
 
 
-def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> RunFolder:
-    """Open the run folder of the experiment, or write it.
+def open_run(task: Task, experiment: Experiment, decision: Decision, solver_mode: str | None) -> RunFolder:
+    """Write the run folder of the experiment or, if training goes on, open it.
 
     Raises ProgramError if it holds another experiment, or if ``dataset.json`` is a folder.
     """
-    if not (paths.dataset.is_file() and paths.run.exists()):  # or it may be of other options
+    paths = task.paths
+    if decision.begins or not paths.dataset.is_file():
         write_text(paths.dataset, json_text(experiment.data.to_json()))
-    if not paths.run.exists():
+    if decision.begins:
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:
@@ -150,11 +133,13 @@ def open_run(paths: Paths, experiment: Experiment, solver_mode: str | None) -> R
     return folder
 
 
-def train(folder: RunFolder, weights: Path | None, threads: int | None, solver_mode: str | None) -> None:
+def train(
+    folder: RunFolder, decision: Decision, weights: Path | None, threads: int | None, solver_mode: str | None
+) -> None:
     """Train and evaluate; on a CPU, first say how long it takes."""
     snapshot, mode = folder.latest_snapshot(), requested_mode(solver_mode) or mode_of(folder)
     left = folder.experiment.recipe.iterations - (snapshot.iteration if snapshot else 0)
-    if left and mode == "CPU" and not folder.record.exists():
+    if left and mode == "CPU" and decision is not Decision.FINISHED:
         check_unlocked(folder.path)
         preflight(folder, mode)  # its errors are clearer than those of caffe time
         if weights and not snapshot:
@@ -178,8 +163,28 @@ def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> in
     return threads
 
 
+@dataclass(frozen=True)
+class Stage:
+    """Files, and what makes them."""
+
+    files: Sequence[Path]
+    make: Callable[[], object]
+
+    def is_done(self, since: float) -> bool:
+        """Say whether all files are there and not older than a time."""
+        return all(file.exists() and file.stat().st_mtime >= since for file in self.files)
+
+
 def finish(task: Task, folder: RunFolder, *, jobs: int, solver_mode: str | None) -> None:
-    """Make what is missing, or older than the record: baselines, model, predictions, domains, report and README."""
+    """Make what is missing, or older than the record."""
+    trained = folder.record.stat().st_mtime
+    for stage in _stages(task, folder, jobs, solver_mode):
+        if not stage.is_done(trained):
+            stage.make()
+
+
+def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -> Iterator[Stage]:
+    """The stages after training, in their order."""
     paths, images = task.paths, task.images
 
     def model() -> None:
@@ -196,17 +201,10 @@ def finish(task: Task, folder: RunFolder, *, jobs: int, solver_mode: str | None)
         labelled = any(target.labelled for target in images.targets)
         write_predictions(paths.predictions, found, images.classes, labelled=labelled)
 
-    baselines = baseline_files(paths, folder)
-    stages: list[tuple[Sequence[Path], Callable[[], object]]] = [
-        (baselines, lambda: write_baselines(paths, folder)),
-        (paths.model_files, model),
-        ([paths.predictions], predictions),
-        ([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report)),
-        ([paths.readme], lambda: write_readme(task, folder)),
-    ]
+    yield Stage(baseline_files(paths, folder), lambda: write_baselines(paths, folder))
+    yield Stage(paths.model_files, model)
+    yield Stage([paths.predictions], predictions)
     if folder.experiment.method.has_branch:
-        stages.insert(3, ([paths.domains], lambda: write_domains(folder, paths.domains)))
-    made = folder.record.stat().st_mtime
-    for files, make in stages:
-        if not all(file.exists() and file.stat().st_mtime >= made for file in files):
-            make()
+        yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
+    yield Stage([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report))
+    yield Stage([paths.readme], lambda: write_readme(task, folder))

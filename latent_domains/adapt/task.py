@@ -6,21 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt.learner import Learner, for_features
-from latent_domains.adapt.trees import TaskImages, folder_label, keep_readable
 from latent_domains.backbones import extraction
+from latent_domains.backbones.pictures import plan_pictures
 from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
-from latent_domains.data.image_datum import Format
-from latent_domains.data.image_lmdb import plan_of_images
+from latent_domains.data.domain_images import TaskImages, keep_readable
 from latent_domains.data.lmdb_io import count, record_names
-from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.experiment.datasets import Dataset
+from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.data.names import folder_label
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.recipe import Recipe
+from latent_domains.models.description import description_file
 from latent_domains.models.model import model_files
-from latent_domains.runs.model_description import description_file
-
-USAGE = 10_000
-"""Images of each domain on which the record judges the latent domains; domains.csv has all."""
 
 
 class Paths:
@@ -78,39 +73,16 @@ class Task:
         return [replace(self, paths=self.paths.features, learner=alone, chosen=for_features(alone, self.chosen)), self]
 
 
-def describe_pictures(
-    name: str, images: TaskImages, learner: Learner, counts: Mapping[str, int], recipe: Recipe, made_by: str
-) -> Dataset:
-    """Describe a task's pictures, as the learner takes them, as a dataset."""
-    sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
-    return replace(
-        learner.pictures,
-        name=name,
-        folder=None,
-        domains=(*sources, *targets),
-        sources=sources,
-        targets=targets,
-        unlabelled=tuple(target.name for target in images.targets if not target.labelled),
-        classes=len(images.classes),
-        counts=dict(counts),
-        test_split=False,
-        test_counts=None,
-        usage_images=min(USAGE, max(counts.values())),
-        made_by=made_by,
-        recipe=recipe,
-    )
-
-
-def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool) -> dict[str, int]:
+def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool, replace_others: bool) -> dict[str, int]:
     """Build what is missing and return the images of each domain.
 
     Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
-    other images (which is replaced if no training has begun), or if the disk is full.
+    other images (unless ``replace_others``), or if the disk is full.
     """
     remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
     how = {"program": "tools.adapt", "jobs": jobs, "remedy": remedy, "skip_unreadable": skip_unreadable}
-    parts = plan_pictures(task.paths.lmdbs, task.images, task.learner, **how)
-    build_missing(list(parts.values()), force=not task.paths.run.exists())
+    parts = plan_pictures(task.paths.lmdbs, task.images, task.learner.pictures, **how)
+    build_missing(list(parts.values()), force=replace_others)
     return {name: count(part.path) for name, part in parts.items()}
 
 
@@ -120,19 +92,10 @@ def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
     return keep_readable(task.images, names, allow_missing_classes=allow_missing_classes)
 
 
-def plan_pictures(lmdbs: Path, images: TaskImages, learner: Learner, **how: Any) -> dict[str, PlannedLmdb]:
-    """Plan an LMDB of each domain, in the folder ``lmdbs``; ``how`` are options of :func:`plan_of_images`."""
-    form = Format(learner.pictures.stored_shape[1:])
-    return {
-        domain.name: plan_of_images(lmdbs / domain.name, domain.entries, images.classes, form, order=(0, number), **how)
-        for number, domain in enumerate(images.domains)
-    }
-
-
-def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
+def extract_features(task: Task, experiment: Experiment, *, jobs: int, replace_others: bool) -> None:
     """Extract from the pictures in the LMDBs what an experiment reads and is missing: features, statistics of style.
 
-    Raises ProgramError if those of other pictures or of other weights are in their place and training has begun.
+    Raises ProgramError if those of other pictures or of other weights are in their place (unless ``replace_others``).
     """
     paths, features, parts = task.paths, experiment.data, []
     of = replace(task.learner.pictures, name=paths.name) if features.features else features
@@ -142,4 +105,4 @@ def extract_features(task: Task, experiment: Experiment, jobs: int) -> None:
     if experiment.method.reads_style:
         style, extractor = style_features(of, jobs, task.command)
         parts += extraction.plan_features(of, style, experiment.sources, extractor, paths.data, paths.data)
-    build_missing(parts, force=not paths.run.exists())
+    build_missing(parts, force=replace_others)

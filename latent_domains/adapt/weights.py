@@ -1,14 +1,11 @@
 """What training begins with: a caffemodel that is named, or ImageNet's weights, fetched and converted once."""
 
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from latent_domains.common.files import expect_file, json_text, read_json, sha256, write_text
+from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.common.validation import checked
-from latent_domains.convert.torch.conversion import convert_checkpoint, converted_file, is_converted
+from latent_domains.convert.torch.conversion import converted_file
+from latent_domains.convert.torch.converted import convert_once, is_made_of
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, Network
@@ -22,14 +19,6 @@ FOLDER = ROOT / "data" / "weights"
 
 NONE = "none"
 """The option's word for random weights."""
-
-
-@dataclass(frozen=True)
-class _Converted:
-    """What is known of a caffemodel: its hash, and that of the checkpoint that it was made of."""
-
-    sha256: str
-    checkpoint: str
 
 
 def starting_weights(option: str | None, experiment: Experiment, converted: Path) -> Path | None:
@@ -84,12 +73,8 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
     """Fetch ImageNet's weights for a network to FOLDER. Raises ProgramError that names the alternatives."""
     weights = at_hand(network.name, FOLDER)
     ready = FOLDER / weights.caffemodel(experiment.num_domains)
-    if weights.converted:
-        known = _is_made_of(ready, FOLDER / weights.name, weights.file.hashes["sha256"])
-        if known is None:
-            print(f"note: {ready}: no note says what it was made of, so it is taken for {weights.title}", flush=True)
-        if known is not False:
-            return ready
+    if weights.converted and is_made_of(ready, FOLDER / weights.name, weights.file.hashes["sha256"]):
+        return ready
     try:
         weights, file = get_pretrained(weights, FOLDER)
     except ProgramError as error:
@@ -105,56 +90,3 @@ def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
     number = experiment.num_domains
     convert_once(NETWORKS[experiment.net.network], checkpoint, out, [number])
     return converted_file(out, number)
-
-
-def convert_once(
-    network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int], *, force: bool = False
-) -> None:
-    """Convert a checkpoint to caffemodels of these numbers (0: without mDA), unless they are there as OUT's.
-
-    A note beside them has their hashes and the checkpoint's. Raises ProgramError if one was changed since and ``force``
-    does not allow to replace it. Of those that an earlier version made, which has left no note, the times are compared.
-    """
-    of = contents_sha256(checkpoint)
-    files = {number: converted_file(out, number) for number in {0, *num_domains}}
-    made = {number: _is_made_of(file, out, of, force=force) for number, file in files.items()}
-    unknown = [number for number in num_domains if made[number] is None]
-    if False in map(made.get, num_domains) or not is_converted(checkpoint, out, unknown):
-        convert_checkpoint(network, checkpoint, out, [number for number in num_domains if number])
-        unknown = list(files)
-    elif unknown:
-        print(f"note: an earlier version made the caffemodels of {out}; from now on their contents are compared")
-    if unknown:
-        ours = {files[number].name: _Converted(sha256(files[number]), of) for number in unknown}
-        with suppress(OSError):  # of a folder that is only read
-            write_text(_note(out), json_text({name: asdict(one) for name, one in {**_noted(out), **ours}.items()}))
-
-
-def _note(out: Path) -> Path:
-    return out.with_name(f"{out.name}.converted.json")
-
-
-def _noted(out: Path) -> dict[str, _Converted]:
-    """What the note says of OUT's caffemodels, by their names."""
-    note = _note(out)
-    return checked(dict[str, _Converted], read_json(note), str(note)) if note.is_file() else {}
-
-
-def _is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool | None:
-    """Whether one of OUT's caffemodels was made of the checkpoint of this hash; None if it is there and none says so.
-
-    Raises ProgramError if it was changed since; with ``force`` it was not made of it then.
-    """
-    if not file.is_file():
-        return False
-    noted = _noted(out).get(file.name)
-    if noted is None:
-        return None
-    if noted.sha256 != (found := sha256(file)):
-        if force:
-            return False
-        raise ProgramError(
-            f"{file}: sha256 {found}, expected {noted.sha256} as when it was converted: remove it, or pass --force of "
-            "tools.get_weights"
-        )
-    return noted.checkpoint == checkpoint

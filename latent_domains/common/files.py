@@ -1,5 +1,6 @@
 """Output that is either whole or absent: written aside, then renamed."""
 
+import csv
 import errno
 import hashlib
 import json
@@ -155,6 +156,17 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file aside and rename it."""
     with write_aside(path) as aside:
         aside.write_text(text)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
+    """Write a table aside and rename it; return how many rows it has. Names of files may hold bytes of any kind."""
+    count = 0
+    with write_aside(path) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        for count, row in enumerate(rows, 1):  # noqa: B007
+            writer.writerow(row)
+    return count
 
 
 def json_text(values: Any) -> str:

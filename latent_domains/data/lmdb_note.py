@@ -29,7 +29,7 @@ class MadeOf:
 
 @dataclass(frozen=True)
 class Note:
-    """What a note says. Earlier versions wrote the first two alone."""
+    """What a note says; of an LMDB that another program made, nothing."""
 
     recipe: dict[str, Any] = field(default_factory=dict)
     """All that was asked for; empty for LMDBs that no later run compares with what it wants."""

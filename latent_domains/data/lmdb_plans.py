@@ -90,7 +90,7 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
     if not is_lmdb(part.path):
         raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
     note = read_note(part.path)
-    if not note.recipe:
+    if not note.recipe or note.sha256 is None or (part.material and not note.made_of):
         different = f"exists, but without a {NOTE} that says how it was made"
     elif differences := _differences(note.recipe, part.origin):
         different = f"made with {differences}"
@@ -100,7 +100,9 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
         lmdb_io.count(part.path)  # whole and undamaged
         found = _compared(part, note)
         if not (different := _other_contents(note, found)):
-            _complete(part.path, note, found)
+            if found != note:
+                with suppress(OSError):  # of a folder that is only read
+                    write_note(part.path, found)
             return True
     if force:
         return False
@@ -110,28 +112,18 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
 def _compared(part: PlannedLmdb, note: Note) -> Note:
     """The note with the hashes as they are now. Nothing is read where stamps say that nothing has changed."""
     made_of, stamp = note.made_of, stamp_of(part.path)
-    if part.material and not (made_of and made_of.stamp == part.material.stamp):
+    if part.material and made_of.stamp != part.material.stamp:
         made_of = part.material.read()
     return replace(note, sha256=lmdb_io.contents(part.path), stamp=stamp, made_of=made_of)
 
 
 def _other_contents(note: Note, found: Note) -> str:
-    """What differs from the contents in a note, in words; empty if nothing does, as far as the note has hashes."""
-    if note.made_of and found.made_of and note.made_of.sha256 != found.made_of.sha256:
+    """What differs from the contents in a note, in words; empty if nothing does."""
+    if note.made_of and note.made_of.sha256 != found.made_of.sha256:
         return f"made with other images: their sha256 was {note.made_of.sha256}, is {found.made_of.sha256}"
-    if note.sha256 not in (None, found.sha256):
+    if note.sha256 != found.sha256:
         return f"changed since it was made: the sha256 of its records was {note.sha256}, is {found.sha256}"
     return ""
-
-
-def _complete(lmdb: Path, note: Note, found: Note) -> None:
-    """Write what was ``found`` into a note that lacks it, or has other stamps, if the folder can be written to."""
-    if found == note:
-        return
-    with suppress(OSError):
-        write_note(lmdb, found)
-        if found.made_of and not note.made_of:
-            print(f"note: {lmdb}: an earlier version kept no hash of what it is made of; from now on that is compared")
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:

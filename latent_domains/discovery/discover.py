@@ -1,6 +1,5 @@
 """From folders of pictures to their latent domains: a table of all pictures, and a page that shows them."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,19 +8,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.common.files import write_aside
+from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
+from latent_domains.data.domain_images import TaskImages
 from latent_domains.data.style_domains import StyleDomains, find_style_domains
-from latent_domains.discovery.pictures import Pile, Statistics
+from latent_domains.discovery.pictures import Statistics
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """The latent domains of a pile of pictures; ``asked`` is their number where it was given."""
+    """The latent domains of the pictures of one folder or several; ``asked`` is their number where it was given."""
 
-    pile: Pile
+    images: TaskImages
     statistics: Statistics
     found: StyleDomains
     asked: int | None
@@ -30,7 +30,7 @@ class Discovery:
     def against_folders(self) -> DomainUsage:
         """The latent domains of each folder's pictures, with purity and NMI if the folders are several."""
         one_hot = np.eye(self.found.k, dtype=np.float32)[self.found.domains]
-        return domain_usage({name: one_hot[self.statistics.folders == i] for i, name in enumerate(self.pile.names)})
+        return domain_usage({name: one_hot[self.statistics.folders == i] for i, name in enumerate(self.images.counts)})
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -40,7 +40,7 @@ class Discovery:
     @property
     def classes_in_domains(self) -> NDArray[np.int64]:
         """The pictures of each class in each latent domain (C×k)."""
-        counts = np.zeros((len(self.pile.classes), self.found.k), np.int64)
+        counts = np.zeros((len(self.images.classes), self.found.k), np.int64)
         np.add.at(counts, (self.statistics.classes, self.found.domains), 1)
         return counts
 
@@ -59,21 +59,19 @@ class Discovery:
         return lines
 
 
-def discover(pile: Pile, statistics: Statistics, k: int | None, seed: int) -> Discovery:
+def discover(images: TaskImages, statistics: Statistics, k: int | None, seed: int) -> Discovery:
     """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
-    classes = statistics.classes if pile.classes else np.zeros(len(statistics.files), np.int64)
+    classes = statistics.classes if images.classes else np.zeros(len(statistics.files), np.int64)
     numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)  # of a class no picture may be readable
-    return Discovery(pile, statistics, find_style_domains(statistics.rows, numbered, k, seed), k)
+    return Discovery(images, statistics, find_style_domains(statistics.rows, numbered, k, seed), k)
 
 
 def write_table(discovery: Discovery, out: Path) -> None:
     """Write each picture, the number of its latent domain (from 1), and the probability of that domain."""
     found = discovery.found
-    with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        writer.writerow(["picture", "domain", "probability"])
-        for picture, domain, sure in zip(discovery.statistics.files, found.domains, found.probability, strict=True):
-            writer.writerow([picture, domain + 1, f"{sure:.6f}"])
+    pictures = zip(discovery.statistics.files, found.domains, found.probability, strict=True)
+    rows = ([picture, domain + 1, f"{sure:.6f}"] for picture, domain, sure in pictures)
+    write_csv(out, ["picture", "domain", "probability"], rows)
 
 
 def chosen(discovery: Discovery, domain: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

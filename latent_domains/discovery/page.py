@@ -1,5 +1,6 @@
 """The page of a discovery: the pictures of each latent domain, its shares of the classes, how stable it is."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.style_domains import AGAIN, AGREEMENT
 from latent_domains.discovery.discover import Discovery, chosen
 from latent_domains.report.chart import Chart, latent_name
-from latent_domains.report.domains import draw_matrix, matrix_chart
+from latent_domains.report.domains import matrix_chart, shares_chart
 from latent_domains.report.page import Block, Charts, Page, Section, TableBlock, Text, save_figures
 from latent_domains.report.samples import mosaic_chart
 
@@ -30,7 +31,7 @@ def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str, 
     """
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by {command}."
     sections = [_domains(discovery), _pictures(discovery)]
-    if len(discovery.pile.classes) > 1:
+    if len(discovery.images.classes) > 1:
         sections.append(_classes(discovery))
     page = Page(_title(discovery), discovery.summary()[:1], [*sections, _method(discovery, backbone)], made)
     write_text(out, page.html())
@@ -39,7 +40,7 @@ def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str, 
 
 
 def _title(discovery: Discovery) -> str:
-    return f"Latent domains of {', '.join(discovery.pile.names)}"
+    return f"Latent domains of {', '.join(discovery.images.counts)}"
 
 
 def _domains(discovery: Discovery) -> Section:
@@ -83,32 +84,19 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
     title = f"{latent_name(domain)}, {kind}"
     if len(places):
         title += f": probability {sure.min():.2f} to {sure.max():.2f}"
-    names = [discovery.pile.names[i] for i in discovery.statistics.folders[places]]
-    of_folders = [f"{names.count(name)} of {name}" for name in dict.fromkeys(names)] if len(set(names)) > 1 else []
-    alt = f"{len(images)} pictures of latent domain {domain + 1}, the {kind} ones" + "".join(
-        f", {x}" for x in of_folders
-    )
+    folders = list(discovery.images.counts)
+    of_folders = Counter(folders[i] for i in discovery.statistics.folders[places])
+    alt = f"{len(images)} pictures of latent domain {domain + 1}, the {kind} ones"
+    if len(of_folders) > 1:
+        alt += "".join(f", {count} of {name}" for name, count in of_folders.items())
     shape = np.array(images, np.uint8).reshape(len(images), 3, SIDE, SIDE)
     return mosaic_chart(title, alt, shape, width=460, height=30 + 58 * -(-max(1, len(images)) // 8))
 
 
 def _classes(discovery: Discovery) -> Section:
-    counts = discovery.classes_in_domains
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    columns = [latent_name(domain) for domain in range(discovery.found.k)]
-    texts = [f"{100 * share:.0f} % ({count:,})" for share, count in zip(shares.flat, counts.flat, strict=True)]
-    words = [
-        f"{name}: " + ", ".join(f"{100 * share:.0f} % in {column}" for share, column in zip(row, columns, strict=True))
-        for name, row in zip(discovery.pile.classes, shares, strict=True)
-    ]
-    names = list(discovery.pile.classes)
-    chart = Chart(
-        "Classes against latent domains",
-        "; ".join(words),
-        lambda axes: draw_matrix(axes, shares, names, columns, texts),
-        width=460,
-        height=60 + 24 * len(names),
-    )
+    counts, names = discovery.classes_in_domains, discovery.images.classes
+    title, text = "Classes against latent domains", "{0:.0f} % ({1:,})"
+    chart = shares_chart(title, counts, names, text, height=60 + 24 * len(names), width=460)
     caption = "Each row adds up to 100 %. Rows that differ much show classes that the domains have in unequal shares."
     return Section("shares", "Shares of the classes", [Charts("classes", [chart], caption)])
 
@@ -116,7 +104,7 @@ def _classes(discovery: Discovery) -> Section:
 def _method(discovery: Discovery, backbone: str) -> Section:
     classes = (
         "The class is a nuisance: its effect is taken away by least squares, by turns with the domains."
-        if discovery.pile.classes
+        if discovery.images.classes
         else "The classes were not known, so what a picture shows may take the place of its style."
     )
     least = " or ".join(f"{value} for {k} clusters" for k, value in AGREEMENT.items())

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.report.chart import Chart, latent_name, shortened
@@ -62,20 +63,24 @@ def _history_chart(history: Sequence[DomainUsage]) -> Chart:
 
 def matrix_chart(usage: DomainUsage, title: str = "True against latent domains") -> Chart:
     """Shares of each true domain's images (rows) in each latent domain (columns)."""
-    counts = np.array(usage.counts, float)
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    if usage.has_true_domains:
+        title += f" (purity {usage.purity:.2f}, NMI {usage.nmi:.2f})"
     rows = [shortened(source, 14) for source in usage.sources]
-    columns = [latent_name(d) for d in range(shares.shape[1])]
-    words = []
-    for source, row in zip(usage.sources, shares, strict=True):
-        cells = [f"{100 * share:.1f} % in {column}" for share, column in zip(row, columns, strict=True)]
-        words.append(f"{source}: {', '.join(cells)}")
-    return Chart(
-        f"{title} (purity {usage.purity:.2f}, NMI {usage.nmi:.2f})" if usage.has_true_domains else title,
-        "; ".join(words),
-        lambda axes: draw_matrix(axes, shares, rows, columns, [f"{100 * share:.1f} %" for share in shares.flat]),
-        height=60 + 42 * len(rows),
-    )
+    return shares_chart(title, np.array(usage.counts), rows, "{0:.1f} %", height=60 + 42 * len(rows))
+
+
+def shares_chart(
+    title: str, counts: NDArray[np.int64], rows: Sequence[str], text: str, height: float, width: float = Chart.width
+) -> Chart:
+    """How each row's images divide into latent domains (``counts``, rows×k): a cell's ``text`` gets share and count."""
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    columns = [latent_name(domain) for domain in range(counts.shape[1])]
+    texts = [text.format(100 * share, count) for share, count in zip(shares.flat, counts.flat, strict=True)]
+    words = [
+        f"{name}: " + ", ".join(f"{100 * share:.1f} % in {column}" for share, column in zip(row, columns, strict=True))
+        for name, row in zip(rows, shares, strict=True)
+    ]
+    return Chart(title, "; ".join(words), lambda axes: draw_matrix(axes, shares, rows, columns, texts), width, height)
 
 
 def draw_matrix(

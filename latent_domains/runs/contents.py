@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from latent_domains.common.files import json_text, sha256, write_text
+from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import contents
@@ -33,38 +33,22 @@ def file_contents(folder: RunFolder) -> dict[str, str]:
     return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 
 
-def check_same_images(folder: RunFolder) -> bool:
-    """Whether the run kept the hashes of its LMDBs when it was trained (earlier versions kept none).
-
-    Raises ProgramError if an LMDB holds other records now.
-    """
+def check_same_images(folder: RunFolder) -> None:
+    """Raise ProgramError if an LMDB of a trained run holds other records now."""
     training = folder.read_training()
-    known = training.lmdbs if training else None
-    for name, path in _lmdbs(folder).items() if known else ():
+    known = (training and training.lmdbs) or {}
+    for name, path in _lmdbs(folder).items():
         if name in known and is_lmdb(path) and (found := contents(path)) != known[name]:
             raise ProgramError(
                 f"{path}: other records than {folder.path} was trained on: their sha256 was {known[name]}, is {found}; "
                 f"build those again, or {AGAIN}"
             )
-    return known is not None
-
-
-def note_images(folder: RunFolder) -> bool:
-    """Add the present hashes of a run's LMDBs to the note of its training, if there is one."""
-    training = folder.read_training()
-    if training is not None:
-        noted = training.model_copy(update={"lmdbs": lmdb_contents(folder)})
-        write_text(folder.training, json_text(noted.to_json()))
-    return training is not None
 
 
 def check_same_weights(folder: RunFolder, weights: Path, remedy: str) -> None:
-    """Raise ProgramError, with the ``remedy``, if a trained run began from other weights than these.
-
-    Runs of earlier versions may not say from which.
-    """
+    """Raise ProgramError, with the ``remedy``, if a trained run began from other weights than these."""
     training = folder.read_training()
-    if training is None or (training.weights and training.weights.sha256 is None):
+    if training is None:
         return
     began, found = training.weights, sha256(weights)
     if began is None or began.sha256 != found:

@@ -13,7 +13,6 @@ from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
-from latent_domains.experiment.datasets import SMALLEST_TEST_BATCH
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
@@ -122,15 +121,14 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDAr
     """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
 
     Each test image counts once, and only the rest of the last batch counts. The trace is what Caffe's Accuracy layer
-    counts as correct. If the net's own batches are small, as in older run folders, larger ones are taken.
+    counts as correct.
     Raises ProgramError if a score is no number, as after a training that diverged.
     """
     data, images = folder.experiment.data, count(folder.test_lmdbs[target])
-    batch_size, _ = folder.test_batches()[target]
-    rows = batch_size if batch_size >= SMALLEST_TEST_BATCH else min(images, data.test_batch_limit)
+    rows, _ = folder.test_batches()[target]
     (name,) = (name for name, tested in folder.experiment.task.tests.items() if tested == target)
     caffe.set_random_seed(folder.experiment.seed)  # of images that are mirrored at random
-    net = folder.load_net(name, caffe.TEST, snapshot.model, rows)
+    net = folder.load_net(name, caffe.TEST, snapshot.model)
     scores_blob, label_blob = net.bottom_names[folder.experiment.task.accuracy_name(target)]
     classes = data.classes
     counts = np.zeros((classes, classes), np.int64)

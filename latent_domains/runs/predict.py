@@ -1,61 +1,17 @@
-"""Classes of pictures by a trained model."""
+"""The classifier in a run folder, or in an exported model's files."""
 
-import csv
-import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import caffe
-import numpy as np
-from caffe.proto.caffe_pb2 import Datum
-from numpy.typing import NDArray
-from tqdm import tqdm
 
-from latent_domains.common.files import sha256, write_aside
-from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by
-from latent_domains.data.image_datum import Format, Made, make_readable
-from latent_domains.data.image_list import UNKNOWN, Entry
-from latent_domains.data.lmdb_io import datum_image
 from latent_domains.experiment.networks import BACKBONES
-from latent_domains.models.model import feed, load, read_model
-from latent_domains.models.onnx_file import check_onnx
-from latent_domains.models.onnx_runtime import MADE_OF, Runtime
+from latent_domains.models.classifier import Classifier, in_caffe, in_onnx_runtime
+from latent_domains.models.description import ModelDescription, description_file, read_description
 from latent_domains.runs.devices import check_available
-from latent_domains.runs.model_description import ModelDescription, describe_run, description_file, read_description
+from latent_domains.runs.outputs import class_names
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
-
-BATCH = 16
-"""Images that go through the net together."""
-
-
-@dataclass(frozen=True)
-class Classifier:
-    """A loaded net from images to class probabilities, with its description.
-
-    ``in_threads`` says that several threads may use it at once with one image each; else one thread uses BATCH.
-    """
-
-    forward: Callable[[NDArray[np.float32]], NDArray[np.float32]]
-    description: ModelDescription
-    in_threads: bool = False
-
-    def probabilities(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Class probabilities (n×classes) of images of the stored shape (C×H×W)."""
-        return self.forward(self.description.preprocessing.inputs(images)).reshape(len(images), -1)
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The most probable class of an image, and its probability."""
-
-    entry: Entry
-    label: int
-    probability: float
 
 
 def open_classifier(model: Path, mode: str) -> Classifier:
@@ -74,9 +30,9 @@ def open_classifier(model: Path, mode: str) -> Classifier:
         return _in_caffe(folder.net("deploy"), folder.final_snapshot().model, describe_run(folder), mode)
     prefix = model / "model" if model.is_dir() else _prefix(model)
     net, weights, onnx = (prefix.with_name(f"{prefix.name}.{suffix}") for suffix in ("prototxt", "caffemodel", "onnx"))
-    in_caffe = mode == "GPU" or model.suffix in (".prototxt", ".caffemodel")
-    if (model.suffix == ".onnx" and not model.is_dir()) or (onnx.is_file() and not in_caffe):
-        return _in_onnx_runtime(onnx, weights, read_description(description_file(prefix)))
+    by_caffe = mode == "GPU" or model.suffix in (".prototxt", ".caffemodel")
+    if (model.suffix == ".onnx" and not model.is_dir()) or (onnx.is_file() and not by_caffe):
+        return in_onnx_runtime(onnx, weights, read_description(description_file(prefix)))
     if not net.is_file():
         raise ProgramError(f"{model}: no {net.name} there, expected a run folder or an exported model")
     return _in_caffe(net, weights, read_description(description_file(prefix)), mode)
@@ -87,97 +43,23 @@ def _prefix(model: Path) -> Path:
     return model.with_suffix("") if model.suffix in (".prototxt", ".caffemodel", ".onnx", ".json") else model
 
 
-def _in_caffe(file: Path, weights: Path, description: ModelDescription, mode: str) -> Classifier:
+def _in_caffe(net: Path, weights: Path, description: ModelDescription, mode: str) -> Classifier:
     if mode == "GPU":
-        check_available(mode, f"{file} was to be run on the GPU")
+        check_available(mode, f"{net} was to be run on the GPU")
         caffe.set_mode_gpu()
-    net = load(read_model(file, weights))
-    shapes = {name: blob.shape for name, blob in net.blobs.items()}
-    _check(file, {name: shapes[name] for name in net.inputs}, {name: shapes[name] for name in net.outputs}, description)
-    (output,) = net.outputs
-
-    def forward(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        feed(net, inputs)
-        return net.forward()[output].copy()
-
-    return Classifier(forward, description)
+    return in_caffe(net, weights, description)
 
 
-def _in_onnx_runtime(file: Path, weights: Path, description: ModelDescription) -> Classifier:
-    """``weights`` is the caffemodel that the file was made of, if it is there."""
-    check_onnx(file)
-    net = Runtime(str(file), name=str(file), threads=1)
-    made_of = net.metadata.get(MADE_OF)
-    if made_of and weights.is_file() and made_of != sha256(weights):
-        raise ProgramError(
-            f"{file}: made of other weights than those in {weights.name}: make it again (python -m tools.export_onnx)"
-        )
-    _check(file, net.inputs, net.outputs, description)
-    (name,), (output,) = net.inputs, net.outputs
-    return Classifier(lambda inputs: net.forward({name: inputs})[output], description, in_threads=True)
+def describe_run(folder: RunFolder) -> ModelDescription:
+    """The description of a run's model. Classes without names are called by their labels.
 
-
-Shapes = Mapping[str, Sequence[int | str]]
-
-
-def _check(file: Path, inputs: Shapes, outputs: Shapes, description: ModelDescription) -> None:
-    """Raise ProgramError unless the net takes images, of the shape and with the classes of its description."""
-    if len(inputs) != 1 or len(outputs) != 1:
-        raise ProgramError(f"{file}: inputs {list(inputs)}, outputs {list(outputs)}, expected one of each")
-    ((_, *found),), ((_, *classes),) = inputs.values(), outputs.values()
-    stored, expected = description.preprocessing.stored_shape, description.preprocessing.shape
-    if stored[0] not in (1, 3) or stored[1] == 1:
-        raise ProgramError(f"{file}: its input is {by(stored)}, features: expected a net that takes images")
-    if tuple(found) != expected:
-        raise ProgramError(f"{file}: its input is N×{by(found)}, expected N×{by(expected)} by its description")
-    number, names = math.prod(size if isinstance(size, int) else 0 for size in classes), len(description.classes)
-    if number != names:
-        raise ProgramError(f"{file}: it has {number} classes, expected {names} by its description")
-
-
-def predict(
-    classifier: Classifier, entries: Sequence[Entry], *, jobs: int = 1, desc: str = "predict"
-) -> Iterator[Prediction]:
-    """Yield what ``classifier`` says of each image, in order, read as an LMDB's images are.
-
-    Images that cannot be read are named on stderr and left out. Raises ProgramError if a score is NaN.
+    The names come from the LMDBs' folder or, if the LMDBs are gone, from the record.
     """
-    channels, height, width = classifier.description.preprocessing.stored_shape
-    form = Format((height, width), gray=channels == 1)
-
-    def classify(images: list[tuple[Entry, Made]]) -> tuple[list[Entry], NDArray[np.float32]]:
-        rows = classifier.probabilities([datum_image(Datum.FromString(made.datum)) for _, made in images])
-        return [entry for entry, _ in images], rows
-
-    readable, size = make_readable(entries, form, jobs, skip=True), 1 if classifier.in_threads else BATCH
-    batches = iter(lambda: list(islice(readable, size)), [])
-    classified = in_threads(classify, batches, jobs) if classifier.in_threads else map(classify, batches)
-    with tqdm(desc=desc, total=len(entries), unit="img") as bar:
-        for images, rows in classified:
-            if not np.isfinite(rows).all():
-                raise ProgramError(f"{classifier.description.name}: its probabilities are NaN: the training diverged")
-            for entry, row in zip(images, rows, strict=True):
-                yield Prediction(entry, int(row.argmax()), float(row.max()))
-            bar.update(len(images))
-
-
-def write_predictions(
-    out: Path, predictions: Iterator[Prediction], classes: Sequence[str], *, labelled: bool = False
-) -> int:
-    """Write path, class and probability of each image and, if some labels are known (``labelled``), the true class.
-
-    Returns how many images there are. Raises ProgramError if there is none.
-    """
-    images = 0
-    with write_aside(out) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
-        writer = csv.writer(file)
-        for prediction in predictions:
-            label = prediction.entry.label
-            if images == 0:
-                writer.writerow(["path", "class", "probability", *(["true class"] if labelled else [])])
-            row = [prediction.entry.name, classes[prediction.label], f"{prediction.probability:.6f}"]
-            writer.writerow([*row, *([classes[label] if label != UNKNOWN else ""] if labelled else [])])
-            images += 1
-        if images == 0:
-            raise ProgramError(f"{out}: none of the images could be read, so there is nothing to write")
-    return images
+    data = folder.experiment.data
+    classes = class_names(folder)
+    if classes is None and folder.record.exists():
+        classes = folder.read_record().classes
+    classes = classes or [str(label) for label in range(data.classes)]
+    return ModelDescription(
+        f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing
+    )

@@ -107,11 +107,11 @@ class RunFolder:
         """One of the run's nets. Raises ProgramError naming the file if it does not parse or has a foreign layer."""
         return read_net(self.net(name), ["Data"] if name in ("train", *self.experiment.task.tests) else [])
 
-    def load_net(self, name: str, phase: int, weights: Path | None = None, batch_size: int | None = None) -> caffe.Net:
+    def load_net(self, name: str, phase: int, weights: Path | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
-        Its Data layers read the LMDBs in the stored order, even if training shuffles; ``batch_size`` replaces theirs.
-        Raises ProgramError if Caffe refuses the net or its weights, as it may after somebody edited the net.
+        Its Data layers read the LMDBs in the stored order, even if training shuffles. Raises ProgramError if Caffe
+        refuses the net or its weights, as it may after somebody edited the net.
         """
         net = self.read_net(name)
         edited = self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns
@@ -122,7 +122,6 @@ class RunFolder:
                 layer.data_param.source = str(ROOT / layer.data_param.source)
                 layer.data_param.ClearField("shuffle_seed")
                 layer.data_param.ClearField("records")
-                layer.data_param.batch_size = batch_size or layer.data_param.batch_size
         if edited and weights is not None:
             try:
                 check_weights(weights, [open_net(net, phase)])

@@ -28,7 +28,6 @@ from latent_domains.runs.contents import (
     check_same_weights,
     file_contents,
     lmdb_contents,
-    note_images,
 )
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
@@ -124,9 +123,7 @@ def train_all(
             if finished or snapshot:
                 if weights and weights.is_file():  # a file that is gone is not needed
                     check_same_weights(folder, weights, f"leave --weights out, or {AGAIN}")
-                if not check_same_images(folder) and note_images(folder):
-                    said = "an earlier version kept no hash of its images; from now on they are compared"
-                    tqdm.write(f"{folder.path.name}: {said}")
+                check_same_images(folder)
             if finished:
                 continue
             mode = requested_mode(solver_mode)

@@ -157,13 +157,9 @@ def test_the_seed_alone_decides_the_order(images, tmp_path):
         assert done.returncode == 0, done.stderr
         return [key for key, _ in lmdb_io.read(tmp_path / name)]
 
-    in_order = keys("order", "--no-shuffle")
     zero, again, one = keys("0", "--jobs", 1), keys("0b", "--jobs", 3, "--seed", 0), keys("1", "--seed", 1)
     assert (tmp_path / "0" / "data.mdb").read_bytes() == (tmp_path / "0b" / "data.mdb").read_bytes()
-    assert zero == again and len({tuple(order) for order in (in_order, zero, one)}) == 3
-    for order in (in_order, zero, one):
-        assert [key[:9] for key in order] == [b"%08d_" % i for i in range(12)]
-        assert {key[9:] for key in order} == {key[9:] for key in in_order}
+    assert zero == again != one and {key[9:] for key in zero} == {key[9:] for key in one}
 
 
 def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
@@ -194,12 +190,10 @@ def test_domains_are_not_taken_for_classes(tmp_path):
     assert "its folders day, night hold the same folders cross, disc, square, so they look like domains" in done.stderr
     command = f"python -m tools.build_lmdb {tmp_path}/in/day {tmp_path}/db; for classes pass --folders-are-classes"
     assert f"build an LMDB of each, as in {command}" in done.stderr
-    done = program(*arguments, "--folders-are-classes")
-    assert done.returncode == 0 and "12 images of 2 classes" in done.stdout
     (tmp_path / "classes.txt").write_text("day\nnight\n")  # who names the classes says what they are
-    assert program(*arguments, "--classes", tmp_path / "classes.txt", "--force").returncode == 0
-    done = program("build_lmdb", tmp_path / "in" / "night", tmp_path / "other")
-    assert done.returncode == 1 and "its folder images holds the folders cross, disc, square, so it" in done.stderr
+    for option in (("--folders-are-classes",), ("--classes", tmp_path / "classes.txt", "--force")):
+        done = program(*arguments, *option)
+        assert done.returncode == 0 and "12 images of 2 classes" in done.stdout
     shutil.rmtree(tmp_path / "in" / "night")
     done = program(*arguments, "--force")
     note = "note: day is taken for a class; if its folders cross, disc, square are the classes: python -m tools.build"
@@ -225,11 +219,9 @@ def cut_to(size: int):
     ("name", "spoil", "message"),
     [
         ("a cat/photo.jpg", cut_to(1 << 40), "1099511627776 bytes, more than a picture of 100000000 pixels has"),
-        ("a cat/photo.jpg", Path.unlink, "No such file or directory"),
         ("a cat/photo.jpg", lambda file: (file.unlink(), file.mkdir()), "Is a directory"),
         ("a cat/photo.jpg", cut_to(0), "0 bytes that OpenCV cannot decode"),
         ("a cat/photo.jpg", cut_to(9000), "a JPEG that was cut short"),
-        ("a cat/progressive one.JPEG", lambda file: file.write_bytes(file.read_bytes()[:-500]), "that was cut short"),
         ("rocket/small.png", cut_to(3000), "3000 bytes that OpenCV cannot decode"),
     ],
 )  # fmt: skip
@@ -238,13 +230,6 @@ def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
     spoil(file)
     made = image_datum.make(file, 0, Format())
     assert made.datum == b"" and message in (made.failure or "")
-
-
-def test_an_image_that_its_format_cannot_hold_is_named(tmp_path):
-    cv2.imwrite(str(tmp_path / "long.png"), np.zeros((2, 65_501, 3), np.uint8))
-    made = image_datum.make(tmp_path / "long.png", 0, Format(encoded="jpg"))
-    assert made.failure == "too large for jpg: 2×65501 pixels"
-    assert image_datum.make(tmp_path / "long.png", 0, Format(encoded="png")).failure is None
 
 
 def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
@@ -279,31 +264,13 @@ def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
     assert not any(key.endswith(b"photo.jpg") for key in keys)
 
 
-def test_an_existing_output_stays_without_force(images, tmp_path):
-    out = tmp_path / "db"
-    out.mkdir()
-    (out / "precious").touch()
-    done = program("build_lmdb", images, out)
-    assert done.returncode == 1 and f"{out} exists already" in done.stderr
-    assert names(out) == ["precious"] and names(tmp_path) == ["db"]
-    (tmp_path / "file").write_text("precious")
-    for there in (out, tmp_path / "file"):
-        done = program("build_lmdb", images, there, "--force")
-        assert done.returncode == 1 and f"{there}: found " in done.stderr
-    assert names(out) == ["precious"] and (tmp_path / "file").read_text() == "precious"
-    (out / "precious").unlink()
-    assert program("build_lmdb", images, out, "--force", "--jobs", 1).returncode == 0
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
         (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
         (["{root}", "out", "--root", "x"], 1, "--root is for list files only"),
-        (["{root}/list.txt", "out", "--classes", "x"], 1, "is a list, which has its own labels"),
         (["{root}/list.txt", "out", "--folders-are-classes"], 1, "is a list, which has its own labels"),
         (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
-        (["{root}/rocket", "out"], 1, "rocket: no folders in it"),
         (["{root}", "{root}/db"], 1, "db: it lies in"),
         (["{root}/rocket/tiny.jpg", "out"], 1, "tiny.jpg, line 1"),
     ],

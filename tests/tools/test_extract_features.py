@@ -1,6 +1,5 @@
 """fc7 features beside those of Caffe's own forward pass behind a Data layer; ONNX models' beside those by hand."""
 
-import hashlib
 import json
 import re
 import shutil
@@ -16,9 +15,7 @@ from google.protobuf import text_format
 from lmdb import open as open_environment
 
 from latent_domains.backbones import extraction
-from latent_domains.common.files import json_text
-from latent_domains.common.gpus import has_cuda
-from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.program import ROOT
 from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
@@ -209,25 +206,6 @@ def test_features_of_other_images_are_never_reused(images, tmp_path, net, change
     assert extract(net, data, out, "--domains", "amazon", "--force").returncode == 0
 
 
-def test_features_of_an_earlier_version_are_kept(images, tmp_path, net):
-    """Its notes had no hashes; that of the features has one of the images' note, and of their records."""
-    data, out = tmp_path / "data", tmp_path / "out"
-    shutil.copytree(images, data)
-    lmdb = data / "office31" / "amazon"
-    recipe = {"program": "tools.get_data office31", "part": "amazon", "seed": 0, "fingerprint": "0123"}
-    (lmdb / "source.json").write_text(json_text({"recipe": recipe, "records": 3}))
-    assert extract(net, data, out, "--domains", "amazon").returncode == 0
-    note = out / "office31_fc7" / "amazon" / "source.json"
-    old = {key: value for key, value in json.loads(note.read_text()).items() if key in ("recipe", "records")}
-    digest = hashlib.sha256((lmdb / "source.json").read_bytes())
-    for key, datum in lmdb_io.read(lmdb):
-        digest.update(key + b"\0" + datum.SerializeToString())
-    assert old["recipe"]["fingerprint"] == digest.hexdigest()[:16]
-    note.write_text(json_text(old))
-    done = extract(net, data, out, "--domains", "amazon")
-    assert done.returncode == 0 and "amazon: an earlier version kept no hash of what it is made of; " in done.stdout
-
-
 # --- bad input
 
 
@@ -268,13 +246,6 @@ def test_weights_that_would_give_nonsense_are_refused(layer, message, images, tm
 def test_a_wrong_command_line_is_explained(arguments, message):
     done = program("extract_features", *arguments)
     assert done.returncode == 2 and message in done.stderr
-
-
-def test_a_build_for_gpus_is_told_by_what_it_links():
-    key = Path(caffe.__file__).parents[2] / "share" / "Caffe" / "build-key"
-    if not key.is_file():
-        pytest.skip("this Caffe was not built by docker/build_caffe.sh")
-    assert has_cuda() == ("variant: cuda" in key.read_text())
 
 
 # --- trouble on the way
@@ -337,16 +308,6 @@ def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path):
     assert again.stdout.count(": built before\n") == 4 and "a second" not in again.stdout
 
 
-def test_onnx_features_of_another_description_are_never_reused(pictures, tmp_path):
-    file = onnx_models.save(tmp_path / "small.onnx")
-    arguments = ("--domains", "photo", "--size", "32", "--mean", "9")
-    assert onnx_features(file, pictures, tmp_path, *arguments).returncode == 0
-    done = onnx_features(file, pictures, tmp_path, *arguments, "--crop", "8")  # the model's own side
-    assert done.returncode == 0, done.stderr
-    done = onnx_features(file, pictures, tmp_path, *arguments, "--order", "bgr")
-    assert done.returncode == 1 and "photo: made with backbone 'small-" in done.stderr
-
-
 def test_features_of_other_external_weights_are_never_reused(pictures, tmp_path):
     """The model's own file stays as it is."""
     file = tmp_path / "small.onnx"
@@ -367,21 +328,6 @@ def test_features_of_other_external_weights_are_never_reused(pictures, tmp_path)
     assert np.array_equal(features(), before)
     assert onnx_features(file, pictures, tmp_path, *arguments, "--force").returncode == 0
     assert not np.allclose(features(), before)
-
-
-def test_features_of_another_backbone_than_the_heads_are_refused(pictures, tmp_path):
-    first, second = (onnx_models.save(tmp_path / f"{name}.onnx") for name in "ab")
-    for file, name in ((first, "x"), (second, "y")):
-        assert onnx_features(file, pictures, tmp_path, *FORM, "--name", name).returncode == 0
-    data = datasets.from_json(json.loads((tmp_path / "pacs_x" / "dataset.json").read_text()))
-    run = write_run(make_experiment(data, "dial", batch_size=8), tmp_path / "run", data=tmp_path)
-    check_data(run)
-    shutil.rmtree(tmp_path / "pacs_x" / "photo")
-    (tmp_path / "pacs_y" / "photo").rename(tmp_path / "pacs_x" / "photo")
-    with pytest.raises(
-        ProgramError, match=r"pacs_x/photo: features of y-\w{8}, but the run is one on those of x-\w{8}"
-    ):
-        check_data(run)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from scipy.sparse import csc_matrix
 from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import from_json
-from tests.programs import Done, names, program
+from tests.programs import Done, program
 
 LABELS = np.array([1, 2, 3, 1, 2, 3])
 
@@ -65,7 +65,7 @@ def test_every_kind_of_file_becomes_the_same_dataset(files, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("how", ["l1", "l2", "z", "l1+z", "l2+z"])
+@pytest.mark.parametrize("how", ["l2", "z", "l1+z"])
 def test_normalisations_are_those_by_hand(files, tmp_path, how):
     assert import_features(files, "--out", tmp_path / "mine", "--normalise", how).returncode == 0
     expected = [rows(seed) for seed in range(3)]
@@ -99,7 +99,7 @@ def test_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_pa
 
 @pytest.mark.parametrize(
     ("features", "labels"),
-    [("feas", "label"), ("FTS", "LABELS"), ("fea", "gnd"), ("Features", "Label"), ("x", "Y"), ("data", "gnd")],
+    [("feas", "label"), ("FTS", "LABELS"), ("data", "gnd")],
 )
 def test_names_that_people_use_are_known_in_any_case(files, tmp_path, features, labels):
     for seed, file in enumerate(files.values()):
@@ -115,22 +115,14 @@ def test_names_that_people_use_are_known_in_any_case(files, tmp_path, features, 
 def test_a_name_that_is_chosen_means_that_array_alone(files, tmp_path):
     for name in files:
         np.savez(tmp_path / f"{name}.npz", X=rows(3), x=rows(0), y=LABELS)
-    files = {name: tmp_path / f"{name}.npz" for name in files}
-    assert import_features(files, "--out", tmp_path / "mine", "--features", "x").returncode == 0
-    np.testing.assert_array_equal(read(tmp_path / "mine", "two")[0], rows(0).astype(np.float32))
-    done = import_features(files, "--out", tmp_path / "other", "--features", "fts")
-    assert done.returncode == 1 and "features: found X, x, y, expected fts\n" in done.stderr
-
-
-def test_names_are_chosen_and_classes_have_names(files, tmp_path):
-    for name in files:
-        np.savez(tmp_path / f"{name}.npz", deep=rows(3), X=rows(0), what=LABELS, y=LABELS[:2])
     (tmp_path / "classes.txt").write_text("mug\nbike\nmouse\n")
     files = {name: tmp_path / f"{name}.npz" for name in files}
-    chosen = ("--features", "deep", "--labels", "what", "--classes", tmp_path / "classes.txt")
+    chosen = ("--features", "x", "--labels", "y", "--classes", tmp_path / "classes.txt")
     assert import_features(files, "--out", tmp_path / "mine", *chosen).returncode == 0
-    np.testing.assert_array_equal(read(tmp_path / "mine", "two")[0], rows(3).astype(np.float32))
+    np.testing.assert_array_equal(read(tmp_path / "mine", "two")[0], rows(0).astype(np.float32))
     assert lmdb_plans.classes_of(tmp_path / "mine" / "one") == ("mug", "bike", "mouse")
+    done = import_features(files, "--out", tmp_path / "other", "--features", "fts")
+    assert done.returncode == 1 and "features: found X, x, y, expected fts\n" in done.stderr
 
 
 def mat(**arrays: Any) -> Callable[[Path], None]:
@@ -154,13 +146,11 @@ def text(contents: str | bytes, kind: str) -> Callable[[Path], None]:
         (".mat", mat(fts=rows(0)), "found fts, expected one of labels, label, y, gnd, in any case (--labels NAME: an"),
         (".mat", mat(A=rows(0), labels=LABELS), "features: found A, labels, expected one of fts, feas, fea, features"),
         (".npz", npz(X=rows(0), x=rows(0), y=LABELS), "features: found X, x, of which --features must choose one; in "),
-        (".mat", mat(feas=rows(0), y=LABELS, GND=LABELS), "choose one; in the file: GND, feas, y, expected one of lab"),
         (".mat", mat(fts=rows(0), labels=np.eye(6)), "labels: found 6×6, expected one for each row of features"),
         (".mat", text(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM", ".mat"), "found one of MATLAB 7.3 (HDF5)"),
         (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
         (".npz", npz(X=rows(0), y=LABELS / 2), "labels: found 0.5 in row 1, expected whole numbers from 0 or 1"),
         (".npz", npz(X=np.array([{}] * 6), y=LABELS), "not a whole .npz file of numbers: Object arrays"),
-        (".npz", npz(X=LABELS, y=LABELS), "features: found 6, expected rows of at least one feature"),
         (".npz", text(b"PK\3\4 and no more", ".npz"), "not a whole .npz file of numbers: "),
         (".csv", text("a,b\n", ".csv"), "found a name that ends in '.csv', expected one of .mat, .npz"),
         (".mat", lambda path: None, "no such file, expected a file of features and labels"),
@@ -200,18 +190,12 @@ def test_domains_that_do_not_go_together_are_refused(files, tmp_path, size, labe
         (("--domain", "one=x.mat"), "--domain: one is given twice, expected each name once"),
         (("--domain", "four={one}"), "one.mat is given twice, expected each file once"),
         (("--domain", "a+b=x.mat"), "got 'a+b=x.mat', expected NAME=FILE, with letters"),
-        (("--domain", "a="), "got '', expected a path"),
     ],
 )
 def test_a_wrong_command_line_is_explained(files, tmp_path, options, message):
     options = [option.format(**files) for option in options]
     done = import_features(files, "--out", tmp_path / "mine", *options)
     assert done.returncode == 2 and message in done.stderr
-
-
-def test_a_folder_with_the_name_of_one_of_our_datasets_is_refused(files, tmp_path):
-    done = import_features(files, "--out", tmp_path / "pacs")
-    assert done.returncode == 1 and "--out: 'pacs' is a dataset of ours, expected another" in done.stderr
 
 
 def test_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_path):
@@ -226,8 +210,5 @@ def test_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_p
     done = import_features(files, "--out", out)
     assert done.returncode == 1 and "dataset.json: describes another dataset; pass --force" in done.stderr
     assert import_features(files, "--out", out, "--normalise", "z", "--force").returncode == 0
-    (tmp_path / "other" / "one").mkdir(parents=True)
-    (tmp_path / "other" / "one" / "notes.txt").write_text("mine")
-    done = import_features(files, "--out", tmp_path / "other")
-    assert done.returncode == 1 and "one: found other files, expected an LMDB or nothing" in done.stderr
-    assert names(tmp_path / "other") == ["one"]
+    done = import_features(files, "--out", tmp_path / "pacs")
+    assert done.returncode == 1 and "--out: 'pacs' is a dataset of ours, expected another" in done.stderr

@@ -132,9 +132,3 @@ def standardisation_of(checkpoint: Path) -> Standardisation:
 def converted_file(out: Path, num_domains: int) -> Path:
     """The caffemodel that nets of so many domains begin from (0: without mDA)."""
     return out.with_name(converted_name(out.name, num_domains))
-
-
-def is_converted(checkpoint: Path, out: Path, num_domains: Sequence[int]) -> bool:
-    """Whether the caffemodels of these numbers exist and none is older than the checkpoint."""
-    files = [converted_file(out, number) for number in num_domains]
-    return all(file.is_file() and file.stat().st_mtime >= checkpoint.stat().st_mtime for file in files)

@@ -10,17 +10,18 @@ import pytest
 
 from latent_domains.adapt.learner import Learner
 from latent_domains.adapt.task import Paths, Task, build_lmdbs
-from latent_domains.adapt.trees import TaskImages, read_images
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.domain_images import TaskImages, read_images
 from latent_domains.data.lmdb_io import describe
 from latent_domains.data.lmdb_plans import classes_of
 from tests.programs import names
 from tests.shapes import LOOKS, plant_domain
 
 
-def task(out: Path, images: TaskImages) -> Task:
-    return Task(Paths(out), images, Learner("mnist"), {}, "adapt")
+def build(out: Path, images: TaskImages, **how: bool) -> dict[str, int]:
+    task = Task(Paths(out), images, Learner("mnist"), {}, "adapt")
+    return build_lmdbs(task, **{"jobs": 2, "skip_unreadable": False, "replace_others": True, **how})
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path,
     os.mkfifo(tmp_path / "dusk" / "disc" / "fifo.png")
     found = read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"])
     with pytest.raises(ProgramError, match=r"(dangling|round|zero|fifo)\.png: .*--skip-unreadable"):
-        build_lmdbs(task(tmp_path / "out", found), jobs=1, skip_unreadable=False)
-    counts = build_lmdbs(task(tmp_path / "out", found), jobs=2, skip_unreadable=True)
+        build(tmp_path / "out", found)
+    counts = build(tmp_path / "out", found, skip_unreadable=True)
     assert counts == {"night": 6, "day": 6, "dusk": 6}
     said = capsys.readouterr().err
     for name, why in (("dangling", "No such"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
@@ -50,7 +51,7 @@ def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(ima
     paths = Paths(tmp_path / "out")
 
     def built(found: TaskImages) -> str:
-        build_lmdbs(task(paths.root, found), jobs=1, skip_unreadable=False)
+        build(paths.root, found, replace_others=not paths.run.exists())
         return capsys.readouterr().out
 
     def with_class(name: str) -> TaskImages:  # after those that are there, so that no label changes
@@ -79,8 +80,7 @@ def test_other_pictures_of_the_same_name_size_and_time_are_noticed(images, tmp_p
 
     def built(*, in_training: bool) -> str:
         paths = Paths(tmp_path / "out")
-        paths.run.mkdir() if in_training else None
-        build_lmdbs(task(paths.root, images), jobs=2, skip_unreadable=False)
+        build(paths.root, images, replace_others=not in_training)
         return capsys.readouterr().out
 
     write(picture)
@@ -100,7 +100,7 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
     bad = tmp_path / "night" / "disc" / "0.png"
     bad.write_bytes(b"no image")
     paths = Paths(tmp_path / "my out")
-    counts = build_lmdbs(task(paths.root, images), jobs=1, skip_unreadable=True)
+    counts = build(paths.root, images, skip_unreadable=True)
     assert counts == {"night": 5, "day": 6, "dusk": 6}
     assert f"left out {bad}: 8 bytes that OpenCV cannot decode" in capsys.readouterr().err
     assert paths.lmdbs == tmp_path / "my out" / "data" / "my_out" and names(paths.lmdbs) == ["day", "dusk", "night"]
@@ -111,4 +111,4 @@ def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys
     for file in (tmp_path / "day").rglob("*.png"):
         file.write_bytes(b"no image")
     with pytest.raises(ProgramError, match="day: none of the 6 images could be read"):
-        build_lmdbs(task(tmp_path / "other", images), jobs=1, skip_unreadable=True)
+        build(tmp_path / "other", images, skip_unreadable=True)

@@ -4,16 +4,17 @@ import numpy as np
 import pytest
 
 from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import chosen, discover
-from latent_domains.discovery.pictures import plan_statistics, read_pile, read_statistics
+from latent_domains.discovery.pictures import plan_statistics, read_statistics
 from tests.shapes import plant_domain
 
 pytestmark = pytest.mark.slow
 
 
 def test_most_certain_pictures_are_of_several_classes(tmp_path):
-    pile = read_pile([plant_domain(tmp_path / look, look, 8) for look in ("night", "day")])
+    pile = read_piles([plant_domain(tmp_path / look, look, 8) for look in ("night", "day")])
     parts = plan_statistics(pile, feature_backbone(MIDDLE), tmp_path / "out", jobs=2, skip_unreadable=False)
     assert build_missing(parts) == 48
     statistics = read_statistics(pile, [part.path for part in parts])

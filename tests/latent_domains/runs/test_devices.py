@@ -1,6 +1,8 @@
 import re
+from pathlib import Path
 from unittest import mock
 
+import caffe
 import pytest
 
 from latent_domains.common import gpus
@@ -60,6 +62,14 @@ def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
     assert re.search(message, done.stderr)
     assert not folder.log.exists()
     assert mode_of(folder) == "CPU"  # a refusal changes nothing
+
+
+def test_a_build_for_gpus_is_told_by_what_it_links(monkeypatch):
+    monkeypatch.undo()
+    key = Path(caffe.__file__).parents[2] / "share" / "Caffe" / "build-key"
+    if not key.is_file():
+        pytest.skip("this Caffe was not built by docker/build_caffe.sh")
+    assert gpus.has_cuda() == ("variant: cuda" in key.read_text())
 
 
 def test_cuda_without_a_gpu_is_refused(monkeypatch):

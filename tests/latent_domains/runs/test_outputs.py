@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 import caffe
 import numpy as np
@@ -112,21 +111,6 @@ def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tm
 def test_without_a_branch_there_is_nothing_to_tell(tiny_data, tmp_path):
     folder = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
     assert usage_history(folder) == []
-
-
-def test_a_prime_number_of_images_makes_no_batches_of_one(trained, tmp_path):
-    snapshot = trained.latest_snapshot()
-    shutil.copytree(trained.path, tmp_path / "run")
-    data = replace(trained.experiment.data, test_batch_limit=7)
-    experiment = replace(trained.experiment, task=replace(trained.experiment.task, data=data))
-    run = replace(trained, path=tmp_path / "run", experiment=experiment)
-    edit(run.net("test"), f"batch_size: {TEST}", "batch_size: 1")
-    edit(run.solver, "test_iter: 1\n", f"test_iter: {TEST}\n")
-    assert TEST % 7  # of the last batch a part counts
-    with mock.patch.object(caffe.Net, "forward", autospec=True, side_effect=caffe.Net.forward) as forward:
-        counts = confusion_counts(run, snapshot, "usps")
-    assert forward.call_count == -(-TEST // 7)
-    assert (counts == confusion_counts(trained, snapshot, "usps")).all()
 
 
 def test_images_that_fill_no_batch_count_too(trained, tmp_path):

@@ -81,6 +81,9 @@ def test_features_were_made_in_one_way(tmp_path):
     message = f"{lmdbs[2]}: features made with weights 'bb' instead of 'aa', as those of {lmdbs[0]} are"
     with pytest.raises(ProgramError, match=re.escape(message)):
         check_meaning(lmdbs, lmdbs, DATASETS["office31_fc7"])
+    message = f"{lmdbs[0]}: features of alexnet, but the run is one on those of lite0; build it with: "
+    with pytest.raises(ProgramError, match=message):
+        check_meaning(lmdbs[:1], [], DATASETS["pacs_lite0"])
 
 
 def test_preflight_says_how_to_build_what_is_missing_and_sees_a_test_set_of_another_size(tiny_data, tmp_path):

@@ -282,26 +282,6 @@ def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path)
     train_all([folder], resume=True)  # finished, and the images are no longer needed
 
 
-@pytest.mark.parametrize("finished", [True, False])
-def test_a_run_of_an_earlier_version_is_compared_from_now_on(finished, tiny_data, tmp_path, capsys):
-    folder = write_run(small("dial"), tmp_path / "run", data=copied(tiny_data, tmp_path))
-    train_all([folder], threads=1)
-    training = json.loads(folder.training.read_text())
-    folder.training.write_text(json.dumps({key: value for key, value in training.items() if key != "lmdbs"}))
-    if not finished:
-        folder.record.unlink()
-        folder = lasting(folder, 8)
-    other_images(folder.data_folder / "digits" / "mnist_train")
-    capsys.readouterr()
-    for said in (1, 0):
-        train_all([folder], threads=1, resume=True)
-        text = "run: an earlier version kept no hash of its images; from now on they are compared"
-        assert capsys.readouterr().out.count(text) == said
-    other_images(folder.data_folder / "digits" / "usps_train")
-    with pytest.raises(ProgramError, match=r"usps_train: other records than .*run was trained on"):
-        train_all([folder], resume=True)
-
-
 @pytest.mark.program
 def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
     """Whether it is finished or not; without --weights it goes on."""
@@ -329,8 +309,6 @@ def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
     folder.training.write_text(json.dumps({**training, "weights": None}))
     done = program(*arguments, "--weights", weights, folder.path)
     assert done.returncode == 1 and "run began from random weights, expected" in done.stderr
-    folder.training.write_text(json.dumps({**training, "weights": {"file": "w.caffemodel"}}))  # of an earlier version
-    assert program(*arguments, "--weights", weights, folder.path).returncode == 0
     weights.unlink()
     assert program(*arguments, "--weights", weights, folder.path).returncode == 0
 

@@ -10,8 +10,6 @@ from pydantic import AfterValidator
 from latent_domains.common.files import expect_file, json_text, read_json
 from latent_domains.common.validation import checked
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.runs.outputs import class_names
-from latent_domains.runs.run_folder import RunFolder
 
 
 def _distinct(classes: tuple[str, ...]) -> tuple[str, ...]:
@@ -44,21 +42,6 @@ class ModelDescription:
 def description_file(prefix: Path) -> Path:
     """The file's name, beside PREFIX.prototxt and PREFIX.caffemodel."""
     return prefix.with_name(f"{prefix.name}.json")
-
-
-def describe_run(folder: RunFolder) -> ModelDescription:
-    """The description of a run's model. Classes without names are called by their labels.
-
-    The names come from the LMDBs' folder or, if the LMDBs are gone, from the record.
-    """
-    data = folder.experiment.data
-    classes = class_names(folder)
-    if classes is None and folder.record.exists():
-        classes = folder.read_record().classes
-    classes = classes or [str(label) for label in range(data.classes)]
-    return ModelDescription(
-        f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing
-    )
 
 
 def read_description(file: Path) -> ModelDescription:

@@ -1,13 +1,13 @@
-"""The images that are given: source trees of one folder a class, and targets, whose labels are for tests alone."""
+"""Domains as folders of images: source trees of one folder a class, and targets, whose labels are for tests alone."""
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from unicodedata import category
 
+from latent_domains.common.files import check_apart
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, some
 from latent_domains.data.image_list import (
@@ -21,7 +21,8 @@ from latent_domains.data.image_list import (
     visible_folders,
     walk_classes,
 )
-from latent_domains.data.levels import PARTS, Domains, agree, domains_in
+from latent_domains.data.levels import Domains, agree, domains_in
+from latent_domains.data.names import domain_names
 
 FEWEST = 2
 """Images of a domain: the statistics of one image are no statistics."""
@@ -98,14 +99,11 @@ def read_images(
     if the folders overlap, the classes do not agree (``allow_missing_classes``: a source may lack some), a source's
     folders look like domains (``folders_are_classes``: they are none), or there are too few images or classes.
     """
-    for folder in (*sources, *targets):
-        if not folder.is_dir():
-            raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
+    _check_folders((*sources, *targets))
     names = domain_names([*sources, *targets])
-    trees = list(map(read_class_tree, sources))
-    if not folders_are_classes:
-        check_levels(trees, lambda found: each_by_itself("--source", found))
-    images = _of_sources(names[: len(sources)], trees, allow_missing_classes)
+    trees = _read_trees(sources, folders_are_classes, partial(_each_by_itself, "--source "))
+    images = _of_trees(names[: len(sources)], trees)
+    images = replace(images, notes=tuple(_check_classes(images, allow_missing_classes)))
     domains, notes = [], [*images.notes]
     for name, folder in zip(names[len(sources) :], targets, strict=True):
         tree = None if unlabelled else _read_labelled(folder, images.classes)
@@ -132,10 +130,9 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
             f"{root}: {count_of(len(folders), 'folder')} in it, expected one for each of at least two domains, and "
             "in it one for each class"
         )
-    trees = list(map(read_class_tree, folders))
-    if not folders_are_classes:
-        check_levels(trees, _beside_each_other)
-    images = _of_sources(domain_names(folders), trees, allow_missing=True)
+    trees = _read_trees(folders, folders_are_classes, _beside_each_other)
+    images = _of_trees(domain_names(folders), trees)
+    notes = _check_classes(images, allow_missing=True)
     if len(images.classes) == sum(len(tree.class_names) for tree in trees):
         raise ProgramError(
             f"{root}: no two of its folders {some(folder.name for folder in folders)} hold a folder of the same name, "
@@ -143,18 +140,60 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
         )
     images = replace(images, sources=images.sources[:-1], targets=images.sources[-1:])
     _check_domains(images)  # whose note is among the others
-    return replace(images, notes=(*images.notes, *images.left_out()))
+    return replace(images, notes=(*notes, *images.left_out()))
 
 
-def _of_sources(names: Sequence[str], trees: Sequence[ClassTree], allow_missing: bool) -> TaskImages:
-    """The images of the sources' folders, with notes on what they lack."""
+def read_piles(folders: Sequence[Path], *, unlabelled: bool = False, folders_are_classes: bool = False) -> TaskImages:
+    """List the pictures of FOLDER/CLASS/…/PICTURE as sources, or of any folders, without classes, if ``unlabelled``.
+
+    No picture is opened. Raises ProgramError if a folder is not there or lies in another, if it holds no pictures, or
+    if its folders look like domains (``folders_are_classes``: they are none).
+    """
+    _check_folders(folders)
+    check_apart(folders, "folders of which none lies in another")
+    names = domain_names(folders)
+    if not unlabelled:
+        for folder in folders:
+            if not visible_folders(folder):
+                raise ProgramError(f"{folder}: no folders in it, expected one for each class; for others: --unlabelled")
+        return _of_trees(names, _read_trees(folders, folders_are_classes, partial(_each_by_itself, "")))
+    sources = []
+    for name, folder in zip(names, folders, strict=True):
+        entries, found = folder_entries(folder)
+        sources.append(Domain(name, folder, tuple(entries), found, labelled=False))
+    return TaskImages(tuple(sources), (), (), ())
+
+
+def _check_folders(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        if not folder.is_dir():
+            raise ProgramError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
+
+
+def _read_trees(roots: Sequence[Path], folders_are_classes: bool, instead: Callable[[Domains], str]) -> list[ClassTree]:
+    """The trees, none of whose folders look like domains: ``instead`` says what to do with such.
+
+    They may be the classes of other trees.
+    """
+    trees = list(map(read_class_tree, roots))
+    if folders_are_classes:
+        return trees
+    found = [domains_in(tree) for tree in trees]
+    known = {name for tree, domains in zip(trees, found, strict=True) if not domains for name in tree.class_names}
+    for tree, domains in zip(trees, found, strict=True):
+        if domains and not known.issuperset(tree.class_names):
+            raise domains.error(instead(domains))
+    return trees
+
+
+def _of_trees(names: Sequence[str], trees: Sequence[ClassTree]) -> TaskImages:
+    """The images of the sources' trees."""
     classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
     sources = [
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
         for name, tree in zip(names, trees, strict=True)
     ]
-    images = TaskImages(tuple(sources), (), classes, ())
-    return replace(images, notes=tuple(_check_classes(images, allow_missing)))
+    return TaskImages(tuple(sources), (), classes, ())
 
 
 def keep_readable(
@@ -229,47 +268,14 @@ def notes_on_classes(images: TaskImages) -> Iterator[str]:
             )
 
 
-def domain_names(folders: Sequence[Path]) -> list[str]:
-    """A name for each folder, its own as far as files and layers can bear it; the second of a name gets a number."""
-    names: list[str] = []
-    for name in map(folder_label, folders):
-        candidates = (name, *(f"{name}_{number}" for number in range(2, len(folders) + 2)))
-        names.append(next(one for one in candidates if one not in names))
-    return names
-
-
-def folder_label(folder: Path) -> str:
-    """The folder's own name in letters and digits of any script, dots, dashes and underscores."""
-    return safe_name(folder.resolve().name) or "images"
-
-
-def safe_name(name: str) -> str:
-    """Reduce a name to letters and digits of any script, dots, dashes and underscores."""
-    kept = (char if char in "_.-" or category(char)[0] in "LMN" else " " for char in composed(name))
-    return re.sub(" +", "_", "".join(kept)).strip(".-")
-
-
-def check_levels(trees: Sequence[ClassTree], instead: Callable[[Domains], str]) -> None:
-    """Raise ProgramError if the folders of a tree look like domains and are not the classes of other trees."""
-    found = [domains_in(tree) for tree in trees]
-    known = {name for tree, domains in zip(trees, found, strict=True) if not domains for name in tree.class_names}
-    for tree, domains in zip(trees, found, strict=True):
-        if domains and not known.issuperset(tree.class_names):
-            raise domains.error(instead(domains))
-
-
-def each_by_itself(option: str, found: Domains) -> str:
-    """What to do with domains in a folder: ``option`` stands before each of them, if it is any."""
-    words = [f"{option} {shlex.quote(str(folder))}".lstrip() for folder in found.holders]
+def _each_by_itself(option: str, found: Domains) -> str:
+    """What to do with domains in a folder: ``option`` stands before each of them."""
+    words = [f"{option}{shlex.quote(str(folder))}" for folder in found.holders]
     return f"give those that you mean, each by itself, as in {' '.join(words[:8])}{' …' if len(words) > 8 else ''}"
 
 
 def _beside_each_other(found: Domains) -> str:
-    name = found.folders[0].name
-    if not found.alike or name.casefold() in PARTS:
-        name = found.root.name
-    link = shlex.join(["ln", "-s", str(found.holders[0].resolve()), f"DIR/{name}"])
-    return f"expected DIR/DOMAIN/CLASS/…/IMAGE; make a folder of links, as in {link}"
+    return f"expected DIR/DOMAIN/CLASS/…/IMAGE: make a folder DIR of links to {some(map(str, found.holders))}"
 
 
 def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
@@ -283,7 +289,7 @@ def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
     hint = "or pass --unlabelled if folder names are no labels there"
     if not set(classes).intersection(tree.class_names):
         if (found := domains_in(tree)) and agree(found.classes, classes):
-            raise found.error(each_by_itself("--target", found), hint)
+            raise found.error(_each_by_itself("--target ", found), hint)
         return None
     strange = sorted({one.class_name for one in tree.folders if one.found.images}.difference(classes))
     if strange:

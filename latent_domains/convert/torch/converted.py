@@ -1,0 +1,67 @@
+"""Caffemodels that were converted from a checkpoint once: a note beside them has their hashes and the checkpoint's."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from latent_domains.common.files import json_text, read_json, sha256, write_text
+from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import checked
+from latent_domains.convert.torch.conversion import convert_checkpoint, converted_file
+from latent_domains.experiment.networks import Network
+from latent_domains.models.onnx_file import contents_sha256
+
+
+@dataclass(frozen=True)
+class _Converted:
+    """What is known of a caffemodel: its hash, and that of the checkpoint that it was made of."""
+
+    sha256: str
+    checkpoint: str
+
+
+def convert_once(
+    network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int], *, force: bool = False
+) -> None:
+    """Convert a checkpoint to caffemodels of these numbers (0: without mDA), unless they are there as OUT's.
+
+    Raises ProgramError if one was changed since and ``force`` does not allow to replace it.
+    """
+    of, noted = contents_sha256(checkpoint), _noted(out)
+    files = [converted_file(out, number) for number in dict.fromkeys((0, *num_domains))]
+    wanted = [converted_file(out, number) for number in num_domains]
+    if all([file.name in noted and is_made_of(file, out, of, force=force) for file in wanted]):
+        return
+    convert_checkpoint(network, checkpoint, out, [number for number in num_domains if number])
+    ours = {file.name: _Converted(sha256(file), of) for file in files}
+    with suppress(OSError):  # of a folder that is only read
+        write_text(_note(out), json_text({name: asdict(one) for name, one in {**noted, **ours}.items()}))
+
+
+def is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool:
+    """Whether one of OUT's caffemodels is there and was made of the checkpoint of this hash, as far as a note says.
+
+    Raises ProgramError if it was changed since; with ``force`` it was not made of it then.
+    """
+    noted = _noted(out).get(file.name)
+    if not file.is_file() or noted is None:
+        return file.is_file()
+    if noted.sha256 != (found := sha256(file)):
+        if force:
+            return False
+        raise ProgramError(
+            f"{file}: sha256 {found}, expected {noted.sha256} as when it was converted: remove it, or pass --force of "
+            "tools.get_weights"
+        )
+    return noted.checkpoint == checkpoint
+
+
+def _note(out: Path) -> Path:
+    return out.with_name(f"{out.name}.converted.json")
+
+
+def _noted(out: Path) -> dict[str, _Converted]:
+    """What the note says of OUT's caffemodels, by their names."""
+    note = _note(out)
+    return checked(dict[str, _Converted], read_json(note), str(note)) if note.is_file() else {}

@@ -1,0 +1,147 @@
+"""Classes of pictures by a trained model."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from caffe.proto.caffe_pb2 import Datum
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from latent_domains.common.files import sha256, write_csv
+from latent_domains.common.in_threads import in_threads
+from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import by
+from latent_domains.data.image_datum import Format, Made, make_readable
+from latent_domains.data.image_list import UNKNOWN, Entry
+from latent_domains.data.lmdb_io import datum_image
+from latent_domains.models.description import ModelDescription
+from latent_domains.models.model import feed, load, read_model
+from latent_domains.models.onnx_file import check_onnx
+from latent_domains.models.onnx_runtime import MADE_OF, Runtime
+
+BATCH = 16
+"""Images that go through the net together."""
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A loaded net from images to class probabilities, with its description.
+
+    ``in_threads`` says that several threads may use it at once with one image each; else one thread uses BATCH.
+    """
+
+    forward: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+    description: ModelDescription
+    in_threads: bool = False
+
+    def probabilities(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+        """Class probabilities (n×classes) of images of the stored shape (C×H×W)."""
+        return self.forward(self.description.preprocessing.inputs(images)).reshape(len(images), -1)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The most probable class of an image, and its probability."""
+
+    entry: Entry
+    label: int
+    probability: float
+
+
+def in_caffe(file: Path, weights: Path, description: ModelDescription) -> Classifier:
+    """A net and its weights in Caffe. Raises ProgramError if they or the description do not fit together."""
+    net = load(read_model(file, weights))
+    shapes = {name: blob.shape for name, blob in net.blobs.items()}
+    _check(file, {name: shapes[name] for name in net.inputs}, {name: shapes[name] for name in net.outputs}, description)
+    (output,) = net.outputs
+
+    def forward(inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        feed(net, inputs)
+        return net.forward()[output].copy()
+
+    return Classifier(forward, description)
+
+
+def in_onnx_runtime(file: Path, weights: Path, description: ModelDescription) -> Classifier:
+    """An ONNX file in ONNX Runtime; ``weights`` are those that it was made of, if they are there.
+
+    Raises ProgramError if they or the description do not fit together.
+    """
+    check_onnx(file)
+    net = Runtime(str(file), name=str(file), threads=1)
+    made_of = net.metadata.get(MADE_OF)
+    if made_of and weights.is_file() and made_of != sha256(weights):
+        raise ProgramError(
+            f"{file}: made of other weights than those in {weights.name}: make it again (python -m tools.export_onnx)"
+        )
+    _check(file, net.inputs, net.outputs, description)
+    (name,), (output,) = net.inputs, net.outputs
+    return Classifier(lambda inputs: net.forward({name: inputs})[output], description, in_threads=True)
+
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+def _check(file: Path, inputs: Shapes, outputs: Shapes, description: ModelDescription) -> None:
+    """Raise ProgramError unless the net takes images, of the shape and with the classes of its description."""
+    if len(inputs) != 1 or len(outputs) != 1:
+        raise ProgramError(f"{file}: inputs {list(inputs)}, outputs {list(outputs)}, expected one of each")
+    ((_, *found),), ((_, *classes),) = inputs.values(), outputs.values()
+    stored, expected = description.preprocessing.stored_shape, description.preprocessing.shape
+    if stored[0] not in (1, 3) or stored[1] == 1:
+        raise ProgramError(f"{file}: its input is {by(stored)}, features: expected a net that takes images")
+    if tuple(found) != expected:
+        raise ProgramError(f"{file}: its input is N×{by(found)}, expected N×{by(expected)} by its description")
+    number, names = math.prod(size if isinstance(size, int) else 0 for size in classes), len(description.classes)
+    if number != names:
+        raise ProgramError(f"{file}: it has {number} classes, expected {names} by its description")
+
+
+def predict(
+    classifier: Classifier, entries: Sequence[Entry], *, jobs: int = 1, desc: str = "predict"
+) -> Iterator[Prediction]:
+    """Yield what ``classifier`` says of each image, in order, read as an LMDB's images are.
+
+    Images that cannot be read are named on stderr and left out. Raises ProgramError if a score is NaN.
+    """
+    channels, height, width = classifier.description.preprocessing.stored_shape
+    form = Format((height, width), gray=channels == 1)
+
+    def classify(images: list[tuple[Entry, Made]]) -> tuple[list[Entry], NDArray[np.float32]]:
+        rows = classifier.probabilities([datum_image(Datum.FromString(made.datum)) for _, made in images])
+        return [entry for entry, _ in images], rows
+
+    readable, size = make_readable(entries, form, jobs, skip=True), 1 if classifier.in_threads else BATCH
+    batches = iter(lambda: list(islice(readable, size)), [])
+    classified = in_threads(classify, batches, jobs) if classifier.in_threads else map(classify, batches)
+    with tqdm(desc=desc, total=len(entries), unit="img") as bar:
+        for images, rows in classified:
+            if not np.isfinite(rows).all():
+                raise ProgramError(f"{classifier.description.name}: its probabilities are NaN: the training diverged")
+            for entry, row in zip(images, rows, strict=True):
+                yield Prediction(entry, int(row.argmax()), float(row.max()))
+            bar.update(len(images))
+
+
+def write_predictions(
+    out: Path, predictions: Iterator[Prediction], classes: Sequence[str], *, labelled: bool = False
+) -> int:
+    """Write path, class and probability of each image and, if some labels are known (``labelled``), the true class.
+
+    Returns how many images there are. Raises ProgramError if there is none.
+    """
+
+    def rows() -> Iterator[list[str]]:
+        prediction = None
+        for prediction in predictions:
+            label = prediction.entry.label
+            row = [prediction.entry.name, classes[prediction.label], f"{prediction.probability:.6f}"]
+            yield [*row, *([classes[label] if label != UNKNOWN else ""] if labelled else [])]
+        if prediction is None:
+            raise ProgramError(f"{out}: none of the images could be read, so there is nothing to write")
+
+    return write_csv(out, ["path", "class", "probability", *(["true class"] if labelled else [])], rows())
