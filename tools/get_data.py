@@ -80,7 +80,6 @@ def _add_images(parser: argparse.ArgumentParser, name: str) -> None:
         metavar="SIDE",
         help=f"build OUT/{name}_SIDE, for write_run --image-size SIDE, with images of side SIDE × {STORED} / {SEEN}",
     )
-    parser.add_argument("--encoded", choices=("jpg", "png"), help="store image files of this format, not raw pixels")
     add_image_options(parser)
     parser.add_argument(
         "--allow-incomplete",
@@ -97,7 +96,7 @@ def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
         return digits.plans(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
     if options.which == "demo":
         return demo.plans(options.out, options.seed)
-    names = ("seed", "encoded", "jobs", "allow_incomplete", "image_size")
+    names = ("seed", "jobs", "allow_incomplete", "image_size")
     build_options = {name: getattr(options, name) for name in names}
     return image_sets.plans(IMAGE_SETS[options.which], options.images, options.out, **build_options)
 

@@ -77,15 +77,12 @@ def lite0_dataset(images: Dataset, made_by: str) -> Dataset:
 
 def resnet18_dataset(images: Dataset, weights: Pretrained, early: int, made_by: str) -> Dataset:
     """The dataset of ResNet18's features, of which ``early`` are a stage's statistics. Its name tells the weights."""
-    features, recipe = Features(images.name, weights.name, early), of_network(ANY_FEATURES).recipe
-    size = STAGES[-1][1] + early
-    return as_features(images, weights.name, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
+    return _dataset(images, weights.name, Features(images.name, weights.name, early), STAGES[-1][1] + early, made_by)
 
 
 def style_dataset(images: Dataset, size: int, made_by: str) -> Dataset:
     """The dataset of the statistics of style (``size`` numbers) by which latent domains of these images are found."""
-    features, recipe = Features(images.name, "lite0_style"), of_network(ANY_FEATURES).recipe
-    return as_features(images, STYLE, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
+    return _dataset(images, STYLE, Features(images.name, "lite0_style"), size, made_by)
 
 
 def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
@@ -93,13 +90,17 @@ def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: st
 
     Raises ProgramError if its name is one of ours, or cannot be part of a folder's name.
     """
-    if not is_folder_name(f"{images.name}_{kind}"):
+    if not is_folder_name(name := f"{images.name}_{kind}"):
         raise ProgramError(f"--name: found {kind!r}, expected a part of a folder's name")
-    if (name := f"{images.name}_{kind}") in DATASETS or kind == STYLE:
+    if name in DATASETS or kind == STYLE:
         raise ProgramError(f"--name {kind}: {name} are other features, expected another name")
     features = Features(images.name, f"{kind}-{backbone.digest}", backbone.early_size)
+    return _dataset(images, kind, features, backbone.row_size, made_by)
+
+
+def _dataset(images: Dataset, kind: str, features: Features, size: int, made_by: str) -> Dataset:
     recipe = of_network(ANY_FEATURES).recipe
-    return as_features(images, kind, ANY_FEATURES, backbone.row_size, features, recipe=recipe, made_by=made_by)
+    return as_features(images, kind, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
 
 
 def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:

@@ -13,9 +13,6 @@ from latent_domains.data.lmdb_note import Note, check_up_to_date, write_note
 
 Numbers = NDArray[np.int64]
 
-_DIGITS = 18
-"""Of a number of a record at most: it fits into 64 bits."""
-
 
 def equal_classes(labels: Numbers, domains: Numbers) -> Numbers:
     """Numbers of the records that are read, some of them several times, none of them never.
@@ -51,11 +48,10 @@ def check_numbers(file: Path, images: Path, remedy: str) -> None:
     """
     expect_file(file, f"numbers of records; {remedy}")
     records = lmdb_io.count(images)
-    numbers = file.read_text(errors="replace").split()
-    if not numbers or not all(_is_number(number) and int(number) < records for number in numbers):
+    try:
+        numbers = np.loadtxt(file, np.int64, ndmin=1) if file.stat().st_size else np.zeros(0, np.int64)
+    except ValueError:  # not a number in a line
+        numbers = np.zeros(0, np.int64)
+    if not numbers.size or numbers.min() < 0 or numbers.max() >= records:
         raise ProgramError(f"{file}: expected numbers from 0 to {records - 1}, of records of {images.name}; {remedy}")
     check_up_to_date(file.parent, remedy, lmdb_io.contents)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS

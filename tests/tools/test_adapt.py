@@ -158,15 +158,6 @@ def test_the_same_command_again_does_only_what_is_missing(labelled):
     assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json", "model.onnx"}
 
 
-def test_a_finished_run_is_not_measured_again_without_its_snapshots(labelled, tmp_path):
-    folder, _ = labelled
-    snapshots = folder / "out" / "run" / "snapshots"
-    snapshots.rename(tmp_path / "snapshots")
-    done = program(*arguments(folder))
-    (tmp_path / "snapshots").rename(snapshots)
-    assert done.returncode == 0 and "measuring" not in done.stdout
-
-
 def test_force_replaces_nothing_before_all_options_are_checked(labelled):
     folder, _ = labelled
     out = folder / "out"
@@ -355,19 +346,6 @@ def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
         done = program(*arguments(tmp_path, *options))
         assert done.returncode == 1 and message in done.stderr
         assert not list(tmp_path.rglob("data"))
-
-
-def test_options_can_change_until_training_begins(tmp_path):
-    plant(tmp_path)
-    bad = tmp_path / "dusk" / "disc" / "0.png"
-    bad.write_bytes(b"no image")
-    settings = tmp_path / "out" / "settings.json"
-    for options, k in (((), None), (("--k", 3, "--force"), 3)):
-        done = program(*arguments(tmp_path, *options))
-        assert done.returncode == 1 and f"{bad}: 8 bytes that OpenCV cannot decode" in done.stderr
-        assert json.loads(settings.read_text())["--k"] == k
-        (settings.parent / "notes.txt").touch()  # somebody else's, which --force leaves alone
-    assert ": built before" not in done.stdout and (settings.parent / "notes.txt").exists()
 
 
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU

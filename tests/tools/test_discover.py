@@ -9,7 +9,7 @@ import cv2
 import pytest
 
 from tests.pictures import sample
-from tests.programs import Done, interrupt, names, program
+from tests.programs import Done, names, program
 from tests.shapes import CLASSES, picture, plant_domain
 
 pytestmark = pytest.mark.program
@@ -118,14 +118,6 @@ def test_what_is_refused_in_one_line(looks, tmp_path):
     fails(program("discover", bad, *out), "disc/3.png", "--skip-unreadable")
     fails(program("discover", bad, "--k", 200, "--skip-unreadable", *out), "different images, expected at least 200")
     assert not (tmp_path / "out" / "domains.csv").exists() and not (tmp_path / "out" / "report.html").exists()
-
-
-def test_ctrl_c_leaves_no_half_results(looks, tmp_path):
-    out = tmp_path / "out"
-    code, stderr = interrupt("discover", looks / "night", "--out", out, at="night:", whole_group=True)
-    assert code == 130 and stderr.endswith("interrupted\n")
-    assert not (out / "domains.csv").exists() and not (out / "report.html").exists()
-    assert program("discover", looks / "night", "--out", out).returncode == 0
 
 
 def test_photographs_and_sketches_of_pacs(tmp_path):

@@ -129,6 +129,7 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tm
     out = tmp_path / "office31_fc7" / "dslr"
     assert re.fullmatch(rf"{re.escape(str(out))}: 4 images\n4 images in \d+ s: \d+ a second\n", done.stdout)
     assert keys_and_labels(out) == keys_and_labels(lmdb)
+    assert (out / "classes.txt").read_text() == "back pack\nbike\n"
     assert (lmdb_io.describe(out).shape, lmdb_io.describe(out).storage) == ((4096, 1, 1), "floats")
     features = read_features(out)[:, :, 0, 0]
     # One image or two at once: only the order of the sums differs.
@@ -143,25 +144,6 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tm
     )
     net = caffe.Net(str(reader), caffe.TEST)  # a blob lives as long as its net
     assert np.array_equal(net.forward()["data"], features[:, :, None, None])
-
-
-def test_features_lie_beside_the_images_with_the_classes_and_are_left_alone(images, tmp_path, net, monkeypatch):
-    data = tmp_path / "data"
-    shutil.copytree(images, data)
-    arguments = ("extract_features", "office31", "--weights", net, "--data", data, "--domains", "dslr", "dslr")
-    done = program(*arguments)
-    assert done.returncode == 0, done.stderr
-    out = data / "office31_fc7" / "dslr"
-    assert names(out) == ["classes.txt", "data.mdb", "source.json"]
-    assert (out / "classes.txt").read_text() == "back pack\nbike\n"
-    note = json.loads((out / "source.json").read_text())
-    assert note["records"] == note["recipe"]["images"] == 4
-    assert note["recipe"]["program"] == "tools.extract_features office31"
-    before = (out / "data.mdb").stat().st_ino
-    monkeypatch.setattr(extraction, "load_net", None)  # not even that is needed
-    again = program(*arguments, "--force")
-    assert again.returncode == 0 and again.stdout.count(": built before\n") == 1, again.stderr
-    assert (out / "data.mdb").stat().st_ino == before
 
 
 def test_features_of_other_weights_are_never_reused(images, tmp_path, net):
@@ -179,7 +161,7 @@ def test_features_of_other_weights_are_never_reused(images, tmp_path, net):
     assert not np.allclose(read_features(out / "office31_fc7" / "amazon"), before)
 
 
-@pytest.mark.parametrize("change", ["more", "other pixels", "one pixel"])
+@pytest.mark.parametrize("change", ["more", "one pixel"])
 def test_features_of_other_images_are_never_reused(images, tmp_path, net, change, monkeypatch):
     monkeypatch.setattr(extraction, "SPREAD", 1)  # so that the fingerprint is of the first record alone
     data, out = tmp_path / "data", tmp_path / "out"
@@ -198,7 +180,7 @@ def test_features_of_other_images_are_never_reused(images, tmp_path, net, change
             transaction.put(key, datum.SerializeToString())
     else:
         shutil.rmtree(lmdb)
-        fill(lmdb, 4 if change == "more" else 3, seed=9)
+        fill(lmdb, 4, seed=9)
     done = extract(net, data, out, "--domains", "amazon")
     assert done.returncode == 1
     assert "amazon: made with other images" in done.stderr
@@ -246,27 +228,6 @@ def test_weights_that_would_give_nonsense_are_refused(layer, message, images, tm
 def test_a_wrong_command_line_is_explained(arguments, message):
     done = program("extract_features", *arguments)
     assert done.returncode == 2 and message in done.stderr
-
-
-# --- trouble on the way
-
-
-def test_ctrl_c_keeps_the_domains_that_are_whole(images, tmp_path, net, monkeypatch):
-    forward, calls = caffe.Net.forward, []
-
-    def interrupted(*arguments, **options):
-        calls.append(1)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return forward(*arguments, **options)
-
-    monkeypatch.setattr(caffe.Net, "forward", interrupted)
-    done = extract(net, images, tmp_path / "out", "--batch-size", 1)
-    assert done.returncode == 130
-    assert names(tmp_path / "out" / "office31_fc7") == ["amazon"]
-    done = extract(net, images, tmp_path / "out", "--batch-size", 1)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(": built before\n") == 1 and done.stdout.count(" images\n") == 2
 
 
 # --- ONNX models, on pictures

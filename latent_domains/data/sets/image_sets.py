@@ -23,15 +23,14 @@ def plans(
     out: Path,
     *,
     seed: int = 0,
-    encoded: str | None = None,
     jobs: int = 1,
     allow_incomplete: bool = False,
     image_size: int = SEEN,
 ) -> list[PlannedLmdb]:
     """Return a part for each domain under ``out``/SET; no image is read before its part is built.
 
-    ``seed`` draws the order of the records. Images are stored as files of the format ``encoded`` (None: raw pixels) for
-    nets that see squares of side ``image_size``: if that is not SEEN, in a folder of their own. Raises ProgramError
+    ``seed`` draws the order of the records. Images are stored for nets that see squares of side ``image_size``: if that
+    is not SEEN, in a folder of their own. Raises ProgramError
     with a table of what is missing and extra in the folder ``images``, unless ``allow_incomplete``; then a domain
     without images has no part.
     """
@@ -48,7 +47,7 @@ def plans(
             place / domain,
             found[domain],
             image_set.classes,
-            Format((side, side), encoded=encoded),
+            Format((side, side)),
             program=f"tools.get_data {image_set.name}",
             order=(seed, 200 + number),
             jobs=jobs,

@@ -41,9 +41,7 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
 @pytest.mark.parametrize(
     ("network", "method", "expected"),
     [
-        ("lite0", "mda", True),
         ("lite0", "dial", True),
-        ("lite0", "multi_source", True),
         ("lite0", "style_w", True),
         ("lite0", "source_only", None),
         ("resnet18", "mda", None),

@@ -1,6 +1,5 @@
 """Downloads: broken, resumed, of wrong contents; whole or absent."""
 
-import hashlib
 import re
 import resource
 import socket
@@ -35,12 +34,6 @@ def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
     assert (tmp_path / "file").read_bytes() == CONTENTS
     half = len(CONTENTS) // 2
     assert server.requests == [("/cut", 0), ("/cut", half), ("/cut", half + (len(CONTENTS) - half) // 2)]
-
-
-def test_a_server_that_cannot_resume_sends_all_again(server, tmp_path):
-    get(server, tmp_path / "file", "/cut-no-range")
-    assert (tmp_path / "file").read_bytes() == CONTENTS
-    assert [start > 0 for _, start in server.requests] == [False, True, True]
 
 
 def test_a_busy_server_is_asked_again(server, tmp_path, capsys):
@@ -79,12 +72,3 @@ def test_a_full_disk_is_not_taken_for_a_bad_url(server, tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert len(server.requests) == 1 and names(tmp_path) == []
-
-
-def test_hashes_name_what_was_found_and_expected(tmp_path):
-    (tmp_path / "file").write_bytes(CONTENTS)
-    right = {name: hashlib.new(name, CONTENTS).hexdigest() for name in ("sha1", "sha256")}
-    fetch.check_hashes(tmp_path / "file", right, "the file")
-    for name in right:
-        with pytest.raises(ProgramError, match=f"the file: {name} {right[name]}, expected 00$"):
-            fetch.check_hashes(tmp_path / "file", {**right, name: "00"}, "the file")

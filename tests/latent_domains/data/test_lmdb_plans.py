@@ -85,16 +85,6 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
     assert is_built(other) and not list(tmp_path.glob(".*"))
 
 
-def test_names_of_classes_are_compared(tmp_path):
-    two = replace(part(tmp_path / "a"), classes=("dog", "guitar"))
-    three = replace(two, classes=("dog", "guitar", "house"))
-    build(two)
-    assert is_built(two)
-    with pytest.raises(ProgramError, match="a: made with other classes; pass --force to replace it"):
-        is_built(three)
-    assert not is_built(three, force=True)
-
-
 DAMAGED = ["", "[]", '{"recipe": null}', '{"recipe": {"part": "a", "seed": 0}}', '{"recipe": {}, "other": 1}']
 
 

@@ -15,7 +15,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import alignment
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 from tests.latent_domains.report.records import write_record
-from tests.programs import interrupt, names, program
+from tests.programs import names, program
 from tests.run_folders import edit
 
 
@@ -137,13 +137,6 @@ def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(tmp_path):
             done = program("report", run, shallow, "--out", tmp_path / "r.html")
         assert told in done.stderr and done.returncode == bool(told), done.stderr
     assert "is 50.0 % (DIAL); without adaptation it is 42.5 % (logistic regression)." in text_of(tmp_path / "r.html")
-
-
-def test_ctrl_c_leaves_no_report(runs, tmp_path):
-    out = tmp_path / "report.html"
-    code, said = interrupt("report", runs["mda"].path, "--out", out, at="report:", whole_group=True)
-    assert code == 130 and "Traceback" not in said
-    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Charts in files."""
 
 import cv2
-import matplotlib
 import numpy as np
 
 from latent_domains.report.chart import Chart, image, save
@@ -30,12 +29,6 @@ def test_title_and_legend_end_within_the_picture(tmp_path):
     save(tmp_path / "a.png", [chart(draw=draw, title=12 * "words ")])
     pixels = cv2.imread(str(tmp_path / "a.png")).min(axis=2)
     assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
-
-
-def test_charts_do_not_depend_on_what_their_user_chose_for_matplotlib():
-    expected = image([chart()], kind="png")
-    with matplotlib.rc_context({"text.usetex": True}):
-        assert image([chart()], kind="png") == expected
 
 
 def test_colours_stand_out_from_their_ground():

@@ -1,4 +1,3 @@
-import re
 from pathlib import Path
 from unittest import mock
 
@@ -12,7 +11,6 @@ from latent_domains.runs import devices, preflight
 from latent_domains.runs.devices import check_available, choose_mode, mode_of, requested_mode
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
-from tests.programs import program
 
 
 @pytest.fixture(autouse=True)
@@ -51,17 +49,6 @@ def test_a_variable_that_names_no_mode_is_refused(monkeypatch):
     monkeypatch.setenv("SOLVER_MODE", "gpu")
     with pytest.raises(ProgramError, match="environment variable SOLVER_MODE: got 'gpu', expected GPU or CPU"):
         requested_mode(None)
-
-
-@pytest.mark.program
-def test_gpu_mode_without_cuda_is_refused_before_training(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    done = program("train", "--threads", "1", "--solver-mode", "GPU", folder.path)
-    assert done.returncode == 1
-    message = r"run was to be computed on the GPU, but this Caffe was built without CUDA: pass --solver-mode CPU"
-    assert re.search(message, done.stderr)
-    assert not folder.log.exists()
-    assert mode_of(folder) == "CPU"  # a refusal changes nothing
 
 
 def test_a_build_for_gpus_is_told_by_what_it_links(monkeypatch):

@@ -1,14 +1,12 @@
 """Domain labels of run folders."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.join import join
 from latent_domains.experiment.methods import CONTROLS
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
@@ -42,15 +40,6 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
 
 
 MIXTURE = {"shares": (80, 20)}
-
-
-@pytest.fixture
-def mixed(tiny_data, tmp_path):
-    """The tiny digits with a mixture of 48 and 12 images."""
-    shutil.copytree(tiny_data, tmp_path / "data")
-    inputs = [tiny_data / "digits" / f"{source}_train" for source in ("mnist", "mnistm")]
-    join(inputs, tmp_path / "data" / "digits" / "mnist80+mnistm20_train", shares=(80, 20))
-    return tmp_path / "data"
 
 
 @pytest.mark.parametrize("method", [CONTROLS[0], "multi_source", "mda"])

@@ -48,10 +48,6 @@ def test_a_source_of_unknown_domains_has_no_purity(trained):
     told = domains_summary(record.model_copy(update={"domain_usage": usage}))
     assert told == ["latent domains of 1,200 training images of the sources: largest share 75.0 %"]
     assert domains_summary(record.model_copy(update={"domain_usage": None})) == []
-
-
-def test_latent_targets_have_a_line_of_their_own(trained):
-    record = trained.read_record()
     _, told = domains_summary(record.model_copy(update={"target_domain_usage": record.domain_usage}))
     assert told.startswith("latent domains of 60 images of the targets: largest share ")
 
@@ -67,10 +63,3 @@ def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     ):
         evaluate(folder)
     assert not folder.record.exists()
-
-
-def test_evaluation_needs_the_last_iteration(tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    done = program("evaluate", folder.path)
-    assert done.returncode == 1
-    assert f"{folder.path}: trained to iteration 0 of 6" in done.stderr

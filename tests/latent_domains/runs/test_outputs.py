@@ -16,7 +16,6 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.outputs import (
     confusion_counts,
     domain_probabilities,
-    evaluation_lmdbs,
     predictions,
     source_lmdbs,
     source_usage,
@@ -83,12 +82,6 @@ def test_without_held_out_images_usage_is_that_of_training_images(held, trained,
     assert usage.counts == [np.bincount(p.argmax(axis=1), minlength=3).tolist() for p in rows.values()]
 
 
-def test_an_undivided_source_is_looked_at_by_its_domains(trained, tiny_data):
-    folder = replace(trained, experiment=make_experiment("digits", "mda", undivided=True, k=3))
-    lmdbs, held_out = evaluation_lmdbs(folder)
-    assert held_out and [lmdb.name for lmdb in lmdbs.values()] == ["mnist_test", "mnistm_test"]
-
-
 def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
     history = usage_history(trained)
     assert [usage.iteration for usage in history] == [0, 2, 4]
@@ -106,11 +99,6 @@ def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tm
     run = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     run.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w", "sha256": "0"}}))
     assert [usage.iteration for usage in usage_history(run)] == [2, 4]
-
-
-def test_without_a_branch_there_is_nothing_to_tell(tiny_data, tmp_path):
-    folder = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
-    assert usage_history(folder) == []
 
 
 def test_images_that_fill_no_batch_count_too(trained, tmp_path):

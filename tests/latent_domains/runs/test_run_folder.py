@@ -64,13 +64,3 @@ def test_a_net_that_was_edited_into_one_that_caffe_refuses(trained, tmp_path):
     net.write_text("\n".join(lines[:bottom] + lines[bottom + 1 :]))
     with pytest.raises(ProgramError, match=r"domains\.prototxt: Caffe refuses this net: .*takes 1 bottom blob"):
         folder.load_net("domains", caffe.TEST, folder.final_snapshot().model)
-
-
-def test_a_net_of_other_weights_is_told(trained, tmp_path):
-    folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
-    net = folder.net("domains")
-    text = net.read_text()
-    assert "bias_term: false" in text
-    net.write_text(text.replace("bias_term: false", "bias_term: true"))
-    with pytest.raises(ProgramError, match=r"domains\.prototxt is not the net of these weights: .*conv1"):
-        folder.load_net("domains", caffe.TEST, folder.final_snapshot().model)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import (
-    Interrupted,
     State,
     last_iteration,
     recording_failure,
@@ -191,13 +189,6 @@ def test_a_session_says_what_is_not_as_it_was(folder):
     found = [session.differs for session in folder.read_training().sessions]
     both = ["threads 2 before, solver_mode CPU before", "threads 1 before, solver_mode GPU before"]
     assert found == [None, None, "threads 3 before", *both, "another train.prototxt before"]
-
-
-def test_a_session_whose_folder_is_removed_ends_as_it_would(folder):
-    with pytest.raises(Interrupted), recording_session(folder, 0, {}, lambda: False):
-        shutil.rmtree(folder.path)
-        raise Interrupted("stopped")
-    assert not folder.path.exists()
 
 
 def test_iterations_of_earlier_sessions_do_not_count(folder):

@@ -112,20 +112,6 @@ def test_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_p
         assert np.array_equal(kept[0][0], kept[1][0]) == same_images and np.array_equal(kept[0][1], kept[1][1])
 
 
-def test_a_wrong_file_stops_and_the_next_run_goes_on(tiny_mirror, tmp_path):
-    file = tiny_mirror / "usps" / "train.gz"
-    good = file.read_bytes()
-    file.write_bytes(good[:-30])
-    done = get(tmp_path)
-    assert done.returncode == 1
-    assert "usps/train.gz: not a whole gzip file" in done.stderr and "Traceback" not in done.stderr
-    folder = tmp_path / "data" / "digits"
-    assert names(folder) == ["mnist_test", "mnist_train", "mnistm_test", "mnistm_train"]
-    file.write_bytes(good)
-    done = get(tmp_path)
-    assert done.returncode == 0 and done.stdout.count(": built before") == 4 and names(folder) == PARTS
-
-
 # --- the real thing
 
 
