@@ -25,7 +25,7 @@ from typing import Any
 
 from latent_domains.adapt import settings
 from latent_domains.adapt.decision import decide, has_begun, remove_results
-from latent_domains.adapt.job import Notes, carry_out, find_weights, notes_on
+from latent_domains.adapt.job import Notes, carry_out, notes_on, prepare
 from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import experiment_of
@@ -199,7 +199,7 @@ def main() -> None:
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     jobs = [
-        find_weights(each, experiment, decision, options.weights if each is task else None, paths.weights)
+        prepare(each, experiment, decision, options.weights if each is task else None, paths.weights)
         for each, experiment, decision in zip(tasks, experiments, decisions, strict=True)
     ]
     if replaces:  # now that the options are checked

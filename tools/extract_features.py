@@ -29,8 +29,6 @@ import sys
 from pathlib import Path
 from time import monotonic
 
-import caffe
-
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import describe_pictures, plan_pictures
 from latent_domains.common.arguments import (
@@ -56,7 +54,6 @@ from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
-from latent_domains.runs.devices import MODES, VARIABLE, check_available, requested_mode
 
 IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == PICTURE_SHAPE)
 """Our datasets of pictures."""
@@ -81,18 +78,10 @@ def _options() -> argparse.Namespace:
     add_data_option(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
     parser.add_argument(
-        "--batch-size", type=positive, default=32, metavar="N", help="images at once, of AlexNet (default: 32)"
-    )
-    parser.add_argument(
         "--jobs",
         type=positive,
         default=len(os.sched_getaffinity(0)),
         help="pictures at once, of ONNX Runtime (default: one a core)",
-    )
-    parser.add_argument(
-        "--solver-mode",
-        choices=MODES,
-        help=f"where Caffe computes AlexNet (default: environment variable {VARIABLE}, else CPU)",
     )
     parser.add_argument("--force", action="store_true", help="replace features of other weights or images")
     options = parser.parse_args()
@@ -126,10 +115,7 @@ def _dataset(text: str) -> Dataset | Path:
 def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple[Dataset, extraction.Extractor]:
     """The dataset of features that is asked for and what makes it."""
     if options.weights:
-        if requested_mode(options.solver_mode) == "GPU":
-            check_available("GPU", "solver mode GPU")
-            caffe.set_mode_gpu()
-        return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights, options.batch_size)
+        return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights)
     if options.style:
         return style_features(images, options.jobs, made_by)
     if options.backbone == RESNET18:

@@ -47,8 +47,8 @@ class Job:
     weights: Path | None
 
 
-def find_weights(task: Task, experiment: Experiment, decision: Decision, option: str | None, converted: Path) -> Job:
-    """The job, with the weights that its training begins from: see :func:`starting_weights`.
+def prepare(task: Task, experiment: Experiment, decision: Decision, option: str | None, converted: Path) -> Job:
+    """Make a job: find the weights that its training begins from (:func:`starting_weights`).
 
     Raises ProgramError, too, if a training that goes on began from others.
     """

@@ -45,6 +45,9 @@ VERSION = 1
 SPREAD = 256
 """So many records go into the fingerprint of an LMDB: 50 MB of 256×256 pixels."""
 
+_BATCH = 32
+"""Images that AlexNet takes at once."""
+
 Row = tuple[str, NDArray[np.float32], int]
 """The name of an image's record, its features and its label."""
 
@@ -103,7 +106,7 @@ def _dataset(images: Dataset, kind: str, features: Features, size: int, made_by:
     return as_features(images, kind, ANY_FEATURES, size, features, recipe=recipe, made_by=made_by)
 
 
-def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:
+def alexnet_extractor(weights: Path) -> Extractor:
     """AlexNet's fc7, before its ReLU, by Caffe. The net is loaded at the first use.
 
     Raises ProgramError if ``weights`` are missing and, at the first use, if they are not AlexNet's.
@@ -114,7 +117,7 @@ def alexnet_extractor(weights: Path, batch_size: int) -> Extractor:
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
         net = net_once()
         with closing(lmdb_io.record_names(images)) as names:  # an interrupt would leave it open
-            for inputs, labels in batches(images, data.preprocessing, batch_size):
+            for inputs, labels in batches(images, data.preprocessing, _BATCH):
                 feed(net, inputs)
                 yield from zip(islice(names, len(labels)), net.forward()[FEATURES], labels.tolist(), strict=True)
 

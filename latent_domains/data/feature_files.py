@@ -119,8 +119,8 @@ def number_classes(
 ) -> tuple[dict[str, LabelledFeatures], int, list[str]]:
     """The domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
 
-    Labels begin at 0 if any domain has a 0. Raises ProgramError if the domains differ in their number of features, the
-    labels are of one class, leave some out, or are not as many as the names of ``classes``, if there are any.
+    Raises ProgramError if the domains differ in their number of features, or the labels are of one class, or not as
+    many as the names of ``classes``, if there are any.
     """
     sizes = {name: rows.features.shape[1] for name, rows in domains.items()}
     first = next(iter(sizes))
@@ -130,21 +130,15 @@ def number_classes(
     found = sorted({int(label) for rows in domains.values() for label in np.unique(rows.labels)})
     if len(found) < 2:
         raise ProgramError(f"{', '.join(domains)}: found the label {found[0]} alone, expected at least two classes")
-    begin = min(found[0], 1)
-    number = found[-1] + 1 - begin
-    if len(found) != number:
-        absent = next(label for label, there in enumerate(found, begin) if label != there)
-        raise ProgramError(
-            f"{', '.join(domains)}: found no label {absent}, but {found[-1]}, expected all from {begin} on"
-        )
-    if classes and len(classes) != number:
-        raise ProgramError(f"found {len(classes)} names for {number} classes, expected as many")
+    if classes and len(classes) != len(found):
+        raise ProgramError(f"found {len(classes)} names for {len(found)} classes, expected as many")
+    names = dict(zip(found, classes or map(str, found), strict=True))
     notes = []
-    for name, rows in domains.items():
-        if missing := sorted(set(found) - set(rows.labels.tolist())):
-            which = ", ".join(classes[label - begin] if classes else str(label) for label in missing)
-            notes.append(f"{name}: no row of class {which}, which other domains have")
-    return {name: replace(rows, labels=rows.labels - begin) for name, rows in domains.items()}, number, notes
+    for domain, rows in domains.items():
+        if missing := [name for label, name in names.items() if label not in rows.labels]:
+            notes.append(f"{domain}: no row of class {', '.join(missing)}, which other domains have")
+    numbered = {name: replace(rows, labels=np.searchsorted(found, rows.labels)) for name, rows in domains.items()}
+    return numbered, len(found), notes
 
 
 def normalise_features(domains: Mapping[str, LabelledFeatures], how: str) -> dict[str, LabelledFeatures]:

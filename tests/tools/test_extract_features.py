@@ -124,7 +124,7 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tm
     alone.write_text(behind_a_data_layer(small_net(), lmdb, 1))
     caffe_alone = caffe.Net(str(alone), caffe.TEST, weights=str(net))
     expected = np.concatenate([caffe_alone.forward()["fc7"].copy() for _ in range(4)])
-    done = extract(net, images, tmp_path, "--domains", "dslr", "--batch-size", 2)
+    done = extract(net, images, tmp_path, "--domains", "dslr")
     assert done.returncode == 0, done.stderr
     out = tmp_path / "office31_fc7" / "dslr"
     assert re.fullmatch(rf"{re.escape(str(out))}: 4 images\n4 images in \d+ s: \d+ a second\n", done.stdout)

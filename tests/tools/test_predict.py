@@ -16,7 +16,6 @@ from latent_domains.data.image_lmdb import build
 from latent_domains.data.input_batches import batches
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.models.description import ModelDescription
-from tests import onnx_models
 from tests.odd_images import odd_images
 from tests.programs import names, program
 from tests.shapes import LOOKS, picture
@@ -108,17 +107,9 @@ def test_an_onnx_file_beside_the_model_is_what_runs(model, images, tmp_path):
     weights.write_bytes((tmp_path / "w").read_bytes()[:-1])
     done = program("predict", model, images, "--out", tmp_path / "none.csv")
     assert done.returncode == 1 and "small.v1.onnx: made of other weights than those in small.v1.caff" in done.stderr
-    outside = onnx_models.with_external_data(onnx_models.model(), Path(files[2]))
-    outside.rename(tmp_path / "a")
-    outside.symlink_to(tmp_path / "a")
-    done = program("predict", files[2], images, "--out", tmp_path / "none.csv")
-    assert done.returncode == 1 and "small.v1.onnx: tensor 'a' has its data in 'data.bin', expected a" in done.stderr
     Path(files[2]).write_bytes(b"no model")
     done = program("predict", files[2], images, "--out", tmp_path / "none.csv")
     assert done.returncode == 1 and "small.v1.onnx: 8 bytes that are no ONNX model" in done.stderr
-    Path(files[2]).unlink()
-    done = program("predict", files[2], images, "--out", tmp_path / "none.csv")
-    assert done.returncode == 1 and "small.v1.onnx: no such file, expected an ONNX model" in done.stderr
     assert not (tmp_path / "none.csv").exists()
 
 
@@ -169,7 +160,6 @@ def test_what_cannot_be_read_is_named_and_left_out(model, images, tmp_path):
         ({"classes": ["cat", "dog"]}, "it has 3 classes, expected 2 by its description"),
         ({"classes": ["cat", "cat", "dog"]}, "classes: found ['cat', 'cat', 'dog'], expected each name once"),
         ({"preprocessing": {"crop": 21}}, "crop: found 21 of images of [3, 20, 24]"),
-        ({"preprocessing": {"mean": [1.0, 2.0]}}, "mean: found [1.0, 2.0], expected one value"),
         ({"preprocessing": {"stored_shape": [4096, 1, 1], "crop": None, "mean": []}}, "expected a net that takes"),
         ({"more": 1}, "found the key 'more', expected some of name, classes, preprocessing"),
     ],

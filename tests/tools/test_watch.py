@@ -1,24 +1,17 @@
 """The view of runs: what it says of each state, how it follows a run and when it ends."""
 
-import fcntl
 import json
-import os
-import pty
-import signal
-import struct
-import subprocess
 import sys
-import termios
-import threading
 import time
+from contextlib import ExitStack
+from unittest import mock
 
 import pytest
 
 from latent_domains.common.files import write_text
-from latent_domains.common.program import ROOT
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.watch import screen, view, view_runs
+from latent_domains.runs.watch import screen, view, view_runs, watch
 from latent_domains.runs.write import write_run
 from tests.programs import program
 
@@ -100,47 +93,32 @@ def test_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
     assert done.returncode == 1 and f"error: {folder.path}/experiment.json: not valid JSON" in done.stderr
 
 
-def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tools.watch", "--interval", "0.1", *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, text=True, **options)
+def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tmp_path, monkeypatch, capsys):
+    path, held = tmp_path / "run", ExitStack()
+    steps = iter(
+        [
+            lambda: write_run(small(), path, data=tiny_data),
+            lambda: held.enter_context(RunFolder.load(path).locked()),
+            lambda: None,  # nothing new
+            lambda: finish(RunFolder.load(path), 0.2),
+        ]
+    )
+    monkeypatch.setattr(time, "sleep", lambda _: next(steps)())
+    with held:
+        assert watch([path], once=False, interval=1) == 0
+    assert capsys.readouterr().out.split("\n\n") == [
+        f"{path}: not there yet",
+        "run: written",
+        "run: running  0/100  waiting for its turn",
+        "run: finished  100/100  usps 20.0 %\n",
+    ]
 
 
-def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tmp_path):
-    path = tmp_path / "run"
-    watching = start(path, stdout=subprocess.PIPE)
-    ending = threading.Timer(60, watching.kill)  # reading waits for ever otherwise
-    ending.start()
-    try:
-        assert watching.stdout.readline() == f"{path}: not there yet\n"
-        folder = write_run(small(), path, data=tiny_data)
-        assert [watching.stdout.readline() for _ in range(2)] == ["\n", "run: written\n"]
-        with folder.locked():
-            assert [watching.stdout.readline() for _ in range(2)][1] == "run: running  0/100  waiting for its turn\n"
-            finish(folder, 0.2)
-        rest, _ = watching.communicate(timeout=60)
-    finally:
-        ending.cancel()
-        watching.kill()
-    assert watching.returncode == 0
-    assert rest == "\nrun: finished  100/100  usps 20.0 %\n"
-
-
-def test_in_a_terminal_the_view_is_drawn_over_and_ctrl_c_ends_it(folder):
+def test_in_a_terminal_the_view_is_drawn_over_until_ctrl_c(folder, monkeypatch, capsys):
     measured(folder, 0, 10)
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
-    watching = start(folder.path, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, start_new_session=True)
-    os.close(theirs)
-    seen = b""
-    deadline = time.monotonic() + 60
-    try:
-        while seen.count(b"\x1b[1F\x1b[J") < 2:  # drawn over twice
-            assert time.monotonic() < deadline and watching.poll() is None
-            seen += os.read(ours, 4096)
-        watching.send_signal(signal.SIGINT)
-        _, errors = watching.communicate(timeout=60)
-    finally:
-        watching.kill()
-        os.close(ours)
-    assert watching.returncode == 130 and errors == "interrupted\n"
-    assert "run: interrupted  10/100" in seen.decode()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(time, "sleep", mock.Mock(side_effect=[None, KeyboardInterrupt]))
+    with pytest.raises(KeyboardInterrupt):
+        watch([folder.path], once=False, interval=1)
+    first, again = capsys.readouterr().out.split("\x1b[1F\x1b[J")
+    assert first == again and first.startswith("run: interrupted  10/100")
