@@ -1,8 +1,6 @@
 """Features of a trained backbone: from LMDBs of images to LMDBs of features."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -18,9 +16,8 @@ from latent_domains.common.files import expect_file, sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.input_batches import batches, record_values
-from latent_domains.data.lmdb_note import Note, read_note
-from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb, classes_of
+from latent_domains.data.input_batches import record_values
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, classes_of
 from latent_domains.experiment.datasets import (
     DATASETS,
     STYLE,
@@ -41,9 +38,6 @@ from latent_domains.nets.resnet import STAGES
 
 VERSION = 1
 """It is raised whenever a change gives other features for the same images and weights."""
-
-SPREAD = 256
-"""So many records go into the fingerprint of an LMDB: 50 MB of 256×256 pixels."""
 
 _BATCH = 32
 """Images that AlexNet takes at once."""
@@ -116,10 +110,12 @@ def alexnet_extractor(weights: Path) -> Extractor:
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:
         net = net_once()
-        with closing(lmdb_io.record_names(images)) as names:  # an interrupt would leave it open
-            for inputs, labels in batches(images, data.preprocessing, _BATCH):
-                feed(net, inputs)
-                yield from zip(islice(names, len(labels)), net.forward()[FEATURES], labels.tolist(), strict=True)
+        records = lmdb_io.read(images)
+        while batch := list(islice(records, _BATCH)):
+            values = [record_values(images, key, datum, data.stored_shape) for key, datum in batch]
+            feed(net, data.preprocessing.inputs(values))
+            for (key, datum), row in zip(batch, net.forward()[FEATURES], strict=True):
+                yield lmdb_io.record_name(key), row, datum.label
 
     return Extractor({"weights": sha256(weights)}, rows)
 
@@ -168,7 +164,6 @@ def plan_features(
             "version": VERSION,
             **extractor.origin,
             "images": count,
-            FINGERPRINT: fingerprint(lmdb),
         }
         return PlannedLmdb(
             place,
@@ -192,17 +187,3 @@ def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
         if not np.isfinite(row).all():
             raise ProgramError(f"{lmdb}: the features of {name!r} are not finite: the weights are damaged")
         yield name, lmdb_io.feature_datum(row, int(label))
-
-
-def fingerprint(lmdb: Path) -> str:
-    """Return a hash of an LMDB's recipe, of all its keys, and of SPREAD records, spread evenly."""
-    digest, note = hashlib.sha256(), read_note(lmdb)
-    if note.recipe:
-        digest.update(Note(note.recipe, note.records).text().encode())
-    with lmdb_io.open_lmdb(lmdb) as (env, transaction):
-        chosen = {i * env.stat()["entries"] // SPREAD for i in range(SPREAD)}
-        for place, key in enumerate(lmdb_io.keys(transaction)):
-            digest.update(key + b"\0")
-            if place in chosen:
-                digest.update(transaction.get(key))
-    return digest.hexdigest()[:16]

@@ -163,7 +163,8 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """All that differs, in words; empty if nothing does."""
+    """All that differs, in words; empty if nothing does. Features had a fingerprint once, beside their images' hash."""
+    found = {key: value for key, value in found.items() if key != FINGERPRINT or FINGERPRINT in wanted}
     said = {key: f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}" for key in sorted({*found, *wanted})}
     said[FINGERPRINT] = "other images"
     return ", ".join(text for key, text in said.items() if found.get(key) != wanted.get(key))
@@ -191,13 +192,7 @@ def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
     built = 0
     standing = [is_built(part, force=force) for part in parts]
     for part, done in zip(parts, standing, strict=True):
-        if not done:
-            try:
-                records = build(part, force=force)
-            except ProgramError:
-                if force or not is_built(part):  # or another process has made it meanwhile
-                    raise
-                done = True
+        records = 0 if done else build(part, force=force)
         print(f"{part.path}: built before" if done else f"{part.path}: {records} images")
-        built += 0 if done else records
+        built += records
     return built
