@@ -323,7 +323,7 @@ def test_what_is_in_the_way(tmp_path):
     assert names(tmp_path / "out") == ["thesis.tex"]
     (tmp_path / "out" / "thesis.tex").unlink()
     done = program(*arguments(tmp_path, "--k", 0))
-    assert done.returncode == 1 and "k: got 0, expected at least 1" in done.stderr
+    assert done.returncode == 1 and "k: found 0, expected greater than or equal to 1" in done.stderr
     assert names(tmp_path / "out") == []
     done = program(*arguments(tmp_path, "--out", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
     assert done.returncode == 2 and "expected a name in UTF-8" in done.stderr
