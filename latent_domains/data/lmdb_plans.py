@@ -192,7 +192,14 @@ def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
     built = 0
     standing = [is_built(part, force=force) for part in parts]
     for part, done in zip(parts, standing, strict=True):
-        records = 0 if done else build(part, force=force)
+        records = 0
+        if not done:
+            try:
+                records = build(part, force=force)
+            except ProgramError:
+                if force or not is_built(part):  # or another process has made it meanwhile
+                    raise
+                done = True
         print(f"{part.path}: built before" if done else f"{part.path}: {records} images")
         built += records
     return built

@@ -35,10 +35,14 @@ def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]
     """
     folder, sums = (mirror or downloads) / "bsds500", read_sums()
     if mirror is None and not folder.exists():
-        with build_folder_aside(folder) as aside:
-            archive = aside / "BSR_bsds500.tgz"
-            download(BSDS500_URLS, archive, lambda file: unpack(file, aside, sums))
-            archive.unlink()
+        try:
+            with build_folder_aside(folder) as aside:
+                archive = aside / "BSR_bsds500.tgz"
+                download(BSDS500_URLS, archive, lambda file: unpack(file, aside, sums))
+                archive.unlink()
+        except ProgramError:
+            if not folder.exists():  # or another process has made it meanwhile
+                raise
     photographs = []
     for name, digest in tqdm(sums.items(), desc="photographs", unit="photo"):
         file = folder / name

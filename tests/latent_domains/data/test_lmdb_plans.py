@@ -11,7 +11,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.lmdb_folder import NOTE
 from latent_domains.data.lmdb_note import of_pictures, read_note
-from latent_domains.data.lmdb_plans import PlannedLmdb, build, build_missing, is_built, plan_of_arrays
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, build_missing, is_built, plan_of_arrays
 from tests.programs import names
 
 GRAY = np.random.default_rng(0).integers(0, 256, (12, 5, 4)).astype(np.uint8)
@@ -51,6 +51,23 @@ def test_what_stands_is_not_made_again(tmp_path, capsys):
     build_missing([PlannedLmdb(a.path, a.origin, never), b])
     assert f"{a.path}: built before\n{b.path}: 12 images\n" == capsys.readouterr().out
     assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
+
+
+def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
+    ours = part(tmp_path / "a")
+
+    def late(of: PlannedLmdb) -> PlannedLmdb:
+        def make() -> NewRecords:
+            build(of)
+            return ours.make()
+
+        return PlannedLmdb(ours.path, ours.origin, make)
+
+    build_missing([late(ours), part(tmp_path / "b")])
+    assert capsys.readouterr().out == f"{ours.path}: built before\n{tmp_path / 'b'}: 12 images\n"
+    shutil.rmtree(ours.path)
+    with pytest.raises(ProgramError, match="a: made with seed 1 instead of 0"):
+        build_missing([late(part(tmp_path / "a", seed=1))])
 
 
 def test_a_part_of_another_origin_is_not_reused(tmp_path):
