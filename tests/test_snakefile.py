@@ -3,11 +3,9 @@
 import csv
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,24 +15,26 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
-from latent_domains.tables.definition import load
+from latent_domains.tables.definition import Run, load
 from latent_domains.training.train import train_all
 from tests.faults.stage import kill_all
 from tests.fixtures import tiny_table
-from tests.programs import program
+from tests.programs import program, wait_until
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
 
-TABLE = tiny_table("""\
-  - name: good
-    paper: {values: [81.7]}
-    runs: {method: source_only, batch_size: 2, iterations: 990}
+BAD_ROW = """\
   - name: bad
     paper: {values: [82.5]}
     runs: {method: source_only, batch_size: 2, iterations: 2}
-  - name: shallow
-    paper: {missing: none}
-    baseline: {method: svm}
+"""
+TABLE = tiny_table(f"""\
+  - name: good
+    paper: {{values: [81.7]}}
+    runs: {{method: source_only, batch_size: 2, iterations: 990}}
+{BAD_ROW}  - name: shallow
+    paper: {{missing: none}}
+    baseline: {{method: svm}}
 """)
 SLOW = "source_only_iterations990_batch2_seed0"
 BAD = "source_only_iterations2_batch2_seed0"
@@ -73,34 +73,24 @@ def numbers(folder: Path) -> dict[str, str]:
     return {line[1].strip(): line[3].strip() for line in lines[2:]}
 
 
-def test_a_target_that_nothing_makes_is_named(tmp_path):
-    done = snakemake(tmp_path, tmp_path / "data", f"experiments={ROOT / 'experiments'}", "-n", "digits")
+def written(folder: Path, text: str) -> Run:
+    """Write the table's file; return its run that is to fail."""
+    (folder / "experiments").mkdir()
+    (folder / "experiments" / "tiny.yaml").write_text(text)
+    return next(run for run in load(folder / "experiments" / "tiny.yaml").runs if run.name == BAD)
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path):
+    written(tmp_path, TABLE)
+    done = snakemake(tmp_path, tmp_path / "data", "-n", "tables/tyni")
     assert done.returncode == 1
-    assert "digits: nothing that can be made, expected all, tables/ and one of demo, " in done.stdout
-
-
-def test_each_seeds_lmdbs_are_built_before_its_runs(tmp_path):
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "tiny.yaml").write_text(
-        TABLE.replace("seeds: [0]", "seeds: [0, 4]\ndata_per_seed: true")
-    )
-    done = snakemake(tmp_path, tmp_path / "data", "-n", "-p", "tables/tiny.md")
-    assert done.returncode == 0, done.stderr
-    for seed in (0, 4):
-        own = shlex.quote(str(tmp_path / "data" / f"seed{seed}"))
-        assert done.stdout.count(f"LMDBs of seed{seed}/digits") == 1
-        downloads = shlex.quote(str(tmp_path / "data" / "downloads"))
-        assert f"get_data digits --out {own} --seed {seed} --downloads {downloads}" in done.stdout
-        given = rf"--seed {seed} --sources mnist\+mnistm --targets usps .*--data {re.escape(own)} --force"
-        assert re.search(given, done.stdout)
+    assert "tables/tyni: no such table, expected one of tiny" in done.stdout
 
 
 def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     runs = tmp_path / "runs" / "digits"
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
+    bad = written(tmp_path, TABLE)
     shutil.copy(ROOT / "experiments" / "office31.yaml", tmp_path / "experiments")
-    bad = next(run for run in load(tmp_path / "experiments" / "tiny.yaml").runs if run.name == BAD)
     broken = write_run(bad, runs / BAD, data=tiny_data, solver_mode="CPU")
     whole = broken.solver.read_text()
     broken.solver.write_text("base_lr: !")
@@ -109,30 +99,35 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
         run = runs / SLOW
         return is_run_folder(run) and RunFolder.load(run).latest_snapshot() is not None
 
-    # Everything is killed once the first run has a snapshot, and the log leads to it.
+    # Everything is killed once the first run has a snapshot.
     with subprocess.Popen(
-        command(tmp_path, tiny_data, str(Path("runs/digits") / SLOW / "record.json")),
+        command(tmp_path, tiny_data, "tables/tiny"),
         cwd=tmp_path,
         env={**os.environ, "SOLVER_MODE": "CPU"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as process:
         try:
-            deadline = time.monotonic() + 300
-            while not has_snapshot():
-                assert time.monotonic() < deadline and process.poll() is None, "no snapshot came"
-                time.sleep(0.05)
+            wait_until(lambda: has_snapshot() or process.poll() is not None, "a snapshot", seconds=300, every=0.05)
         finally:
             kill_all(process.pid)
-    assert not stamps(tmp_path)
+    assert has_snapshot() and SLOW not in stamps(tmp_path)
 
-    # The same again: that run goes on, the damaged one fails and says why, the table is there all the same. So is one
-    # without data.
-    done = snakemake(tmp_path, tiny_data, "tables/tiny.md", "tables/office31")
+    # The same again: that run goes on, the damaged one fails and says why. The table without data is there.
+    done = snakemake(tmp_path, tiny_data, "tables/tiny", "tables/office31")
     assert done.returncode == 1
     assert "solver.prototxt" in done.stderr and "error: " in done.stderr, "the reason is not on the terminal"
     assert set(stamps(tmp_path)) == {SLOW, SHALLOW}
     assert re.search(r"Resuming from .+model_iter_\d+\.solverstate", (runs / SLOW / "train.log").read_text())
+    reason = "Office-31 is not on this machine: "
+    assert f"{reason}--config images=DIR names its unpacked archive" in done.stderr
+    assert f"1. {reason}" in (tmp_path / "tables" / "office31.md").read_text()
+
+    # The table of what is finished, as the last lines say.
+    assert f"python -m tools.tables {tmp_path}/experiments/NAME.yaml --runs runs --data {tiny_data}\n" in done.stdout
+    definition = tmp_path / "experiments" / "tiny.yaml"
+    places = ("--runs", tmp_path / "runs", "--data", tiny_data, "--out", tmp_path / "tables")
+    assert program("tables", definition, *places).returncode == 0
     assert {name: number[0].isdecimal() for name, number in numbers(tmp_path).items()} == {
         "good": True,
         "bad": False,
@@ -140,18 +135,11 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     }
     assert re.search(r"^\d\. failed: \S+solver\.prototxt: ", (tmp_path / "tables/tiny.md").read_text(), re.MULTILINE)
 
-    assert (tmp_path / "tables/tiny.md").stat().st_mtime_ns < min(stamps(tmp_path).values()), "it stays as it is"
-    assert "tables/office31.md: made without" not in done.stderr, "nothing of that table failed"
-
-    reason = "Office-31 is not on this machine: "
-    assert f"office31: {reason}--config images=DIR names its unpacked archive" in done.stderr
-    assert f"1. {reason}" in (tmp_path / "tables" / "office31.md").read_text()
-
     # Mended, and one record is deleted: it is evaluated again, not trained; what stands is left alone.
     broken.solver.write_text(whole)
     (runs / SLOW / "record.json").unlink()
     log, before = (runs / SLOW / "train.log").read_bytes(), stamps(tmp_path)
-    for file in (*tiny_data.glob("digits/*/data.mdb"), tmp_path / "experiments" / "tiny.yaml"):
+    for file in (*tiny_data.glob("digits/*/data.mdb"), definition):
         os.utime(file)
     done = snakemake(tmp_path, tiny_data, "tables/tiny")
     assert done.returncode == 0, done.stderr
@@ -160,40 +148,36 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     assert (runs / SLOW / "train.log").read_bytes() == log
     assert all(number[0].isdecimal() for number in numbers(tmp_path).values())
     assert (tmp_path / "tables" / "tiny" / "report.html").stat().st_size > 10_000
+    assert not list((tmp_path / ".snakemake" / "made").glob("*/*/digits/*good*")), "marks are left"
 
-    # Nothing is left to do, and nothing can be: not even by force.
+    # Nothing is left to do, and no run can be repeated: not even by force.
     done = snakemake(tmp_path, tiny_data)
     assert done.returncode == 0 and "Nothing to be done" in done.stderr
     forced = snakemake(tmp_path, tiny_data, "--forceall", "tables/tiny.md")
-    assert forced.returncode == 0 and "training" not in forced.stderr
+    assert forced.returncode == 0 and "train digits/" not in forced.stderr
     assert stamps(tmp_path) == after
 
-    # Other settings make another table, and what was remade once because its record was gone is remade again.
-    for name in (SLOW, BAD):
-        (runs / name / "record.json").unlink()
-    again = snakemake(tmp_path, tiny_data, "-n", "seeds=0", "tables/tiny.md").stdout
-    assert all(f"training digits/{name}" in again for name in (SLOW, BAD)) and SHALLOW not in again
+    # A run whose record is gone is made again, and no other; a shell completes the table's name as a folder's.
+    (runs / SLOW / "record.json").unlink()
+    again = snakemake(tmp_path, tiny_data, "-n", "tables/tiny/").stdout
+    assert f"train digits/{SLOW}" in again and "tables/tiny.md" in again and BAD not in again
 
 
 def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_path):
-    (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
-    run = next(run for run in load(tmp_path / "experiments" / "tiny.yaml").runs if run.name == BAD)
+    run = written(tmp_path, tiny_table(BAD_ROW))
     folder = write_run(run, tmp_path / "runs" / "digits" / BAD, data=tiny_data, solver_mode="CPU")
     train_all([folder], threads=1)
     record = folder.record.read_bytes()
     folder.record.unlink()  # for a while it is as if the other one still trained
     log = tmp_path / "runs" / "logs" / "digits" / f"{BAD}.log"
-    arguments = command(tmp_path, tiny_data, str(folder.record.relative_to(tmp_path)))
+    arguments = command(tmp_path, tiny_data, "tables/tiny.md")
     with ExitStack() as held, ExitStack() as started:
         held.enter_context(folder.locked())
         environment = {**os.environ, "SOLVER_MODE": "CPU"}
         second = started.enter_context(subprocess.Popen(arguments, cwd=tmp_path, env=environment))
         started.callback(lambda: second.poll() is None and kill_all(second.pid))
-        deadline = time.monotonic() + 300
-        while not (log.is_file() and f"waiting for process {os.getpid()} on " in log.read_text()):
-            assert time.monotonic() < deadline and second.poll() is None, "it does not wait"
-            time.sleep(0.1)
+        waiting = f"waiting for process {os.getpid()} on "
+        wait_until(lambda: log.is_file() and waiting in log.read_text(), "that it waits", seconds=300, every=0.1)
         folder.record.write_bytes(record)
         held.close()
         assert second.wait(300) == 0
@@ -235,7 +219,7 @@ rows:
 
 def test_what_a_shell_reads_is_quoted():
     """--config data='x; touch Y' is a folder's name and no command."""
-    blocks = re.findall(r"\n +shell:\n((?: +\".*\n)+)", (ROOT / "Snakefile").read_text())
+    blocks = re.findall(r"\n +shell:((?:\s+\".*\n)+)", (ROOT / "Snakefile").read_text())
     fields = {field for block in blocks for field in re.findall(r"{([^{}]+)}", block) if not field.endswith(":q")}
-    assert len(blocks) == 7
-    assert fields == {"threads", "params.records"}, "expected two numbers"
+    assert len(blocks) == 4
+    assert fields == {"params.script"}, "expected what Plan.run_script has quoted"

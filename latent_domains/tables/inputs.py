@@ -33,7 +33,7 @@ def lacks_style(run: Run, data: Path) -> bool:
 
 def missing_images(run: Run, data: Path) -> bool:
     """Say whether LMDBs of the images are missing that features or statistics of style are extracted from."""
-    domains = map(run.data.train_lmdb, (*run.sources, *run.targets))
+    domains = map(run.data.train_lmdb, run.data.domains)
     return not all(is_lmdb(data / run.data.images / Path(domain).name) for domain in domains)
 
 

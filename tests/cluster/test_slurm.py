@@ -55,22 +55,21 @@ def test_a_table_is_made_of_jobs(slurm, tiny_data, tmp_path):
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "tiny.yaml").write_text(TABLE)
     settings = [f"experiments={tmp_path / 'experiments'}", f"data={tiny_data}"]
-    process = submit(slurm, tmp_path, "--config", *settings, "--", "tables/tiny.md")
-    output, _ = process.communicate(timeout=900)
-    assert process.returncode == 0, output
+
+    def make() -> list[str]:
+        """Make the table; return what became of all jobs so far."""
+        process = submit(slurm, tmp_path, "--config", *settings, "--", "tables/tiny")
+        output, _ = process.communicate(timeout=900)
+        assert process.returncode == 0, output
+        return slurm.run("squeue", "--noheader", "--states=all", "--format=%T").split()
+
+    assert make() == ["COMPLETED"] * 3, "each run and the report were a job"
     assert "| source only" in (tmp_path / "tables" / "tiny.md").read_text()
     folders = [RunFolder.load(path) for path in sorted((tmp_path / "runs" / "digits").glob("source_only_*"))]
     assert len(folders) == 2 and all(state_of(folder).state is State.FINISHED for folder in folders)
-    states = slurm.run("squeue", "--noheader", "--states=all", "--format=%T").split()
-    assert states == ["COMPLETED"] * 2, "each run was a job"
 
-    (folders[0].path / "record.json").unlink()
-    process = submit(slurm, tmp_path, "--config", *settings, "--", "tables/tiny.md")
-    output, _ = process.communicate(timeout=900)
-    assert process.returncode == 0, output
-    assert len(slurm.run("squeue", "--noheader", "--states=all", "--format=%i").split()) == 3, (
-        "one more, for one record"
-    )
+    folders[0].record.unlink()
+    assert make() == ["COMPLETED"] * 5, "one more for one record, and the report"
 
 
 def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_path):

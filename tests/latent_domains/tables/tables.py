@@ -1,13 +1,16 @@
 """A small table and records for it, for tests."""
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from latent_domains.common.history import known_commits
-from latent_domains.tables.definition import BaselineRun, Run, Table, load
+from latent_domains.tables.config import Config
+from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, load
 from latent_domains.tables.figures import Kept
+from latent_domains.tables.plan import Plan
 from latent_domains.tables.records import Records
 
 TEXT = """
@@ -39,6 +42,15 @@ def small_table(folder: Path, text: str = TEXT) -> Table:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "small.yaml").write_text(text)
     return load(folder / "small.yaml")
+
+
+def plan(folder: Path, *tables: str, **config: Any) -> Plan:
+    """What the workflow would do with these of our tables, and with data and runs below ``folder``."""
+    experiments = folder / "experiments"
+    experiments.mkdir(exist_ok=True)
+    for table in tables:
+        shutil.copy(EXPERIMENTS / f"{table}.yaml", experiments)
+    return Plan(Config(data=folder / "data", runs=folder / "runs", experiments=experiments, **config))
 
 
 def record_of(run: Run, accuracy: float, **changes: Any) -> dict[str, Any]:

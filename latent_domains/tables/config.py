@@ -1,0 +1,61 @@
+"""The values of ``snakemake --config``."""
+
+from argparse import ArgumentTypeError
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator
+
+from latent_domains.common.validation import Positive, checked
+from latent_domains.tables.definition import EXPERIMENTS
+from latent_domains.tables.options import seed_list
+
+
+def _seeds(found: Any) -> tuple[int, ...]:
+    """0,1,2 on a command line, or a list in a file."""
+    try:
+        return seed_list(",".join(map(str, found)) if isinstance(found, list) else str(found))
+    except ArgumentTypeError as error:
+        raise ValueError(f"found {found!r}, expected seeds such as 0,1,2") from error
+
+
+def _images(found: str) -> str:
+    if not Path(found).is_dir():
+        raise ValueError(f"found {found!r}, expected a folder, a set's unpacked archive")
+    return found
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a call of the workflow chooses; :meth:`read` checks it."""
+
+    seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] | None = None
+    iterations: Positive | None = None
+    images: Annotated[str, AfterValidator(_images)] | None = None
+    """Folder of the unpacked archive of whichever image set is wanted."""
+    weights: Literal["none"] | None = None
+    """ "none": begin at random; None: with ImageNet's in DATA/weights."""
+    solver_mode: Literal["CPU", "GPU"] | None = None
+    data: Path = Path("data")
+    runs: Path = Path("runs")
+    experiments: Path = EXPERIMENTS
+    threads: Positive = 1
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any]) -> "Config":
+        """The values that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
+        return checked(cls, {key: value for key, value in config.items() if value is not None}, "--config")
+
+    @property
+    def choices(self) -> list[str]:
+        """The options of programs that name a table: the folder of data, and which of the table's runs are meant."""
+        seeds = ["--seeds", ",".join(map(str, self.seeds))] if self.seeds else []
+        iterations = ["--iterations", str(self.iterations)] if self.iterations else []
+        return ["--data", str(self.data), *seeds, *iterations]
+
+    @property
+    def mode(self) -> list[str]:
+        """The option of programs that compute with Caffe."""
+        return ["--solver-mode", self.solver_mode] if self.solver_mode else []

@@ -1,0 +1,151 @@
+"""What makes the data that runs lack, and in which order."""
+
+from pathlib import Path
+
+import pytest
+
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.tables.inputs import why_missing
+from tests.latent_domains.tables.tables import plan
+
+
+@pytest.fixture(autouse=True)
+def no_mirror(monkeypatch):
+    """What weights are at hand is what a test puts there."""
+    for name in ("DATA_MIRROR", "WEIGHTS_MIRROR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def with_lmdbs(tmp_path: Path, dataset: str, *domains: str) -> None:
+    for domain in domains:
+        folder = tmp_path / "data" / dataset / domain
+        folder.mkdir(parents=True)
+        (folder / "data.mdb").touch()
+
+
+def command(here, job: str) -> str:
+    words = here.step_command(job, threads=2)
+    assert words[:2] == ["python", "-m"]
+    return " ".join(words[2:])
+
+
+def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
+    here, data = plan(tmp_path, "digits", "demo", seeds=(0, 3)), tmp_path / "data"
+    for run in here.table("digits").runs:
+        assert here.before_run(run) == [f"fetch/seed{run.seed}/digits"]
+    options = f"--out {data}/seed3 --seed 3 --downloads {data}/downloads"
+    assert command(here, "fetch/seed3/digits") == f"tools.get_data digits {options}"
+    assert command(here, "fetch/seed3/demo") == f"tools.get_data demo --out {data}/seed3 --seed 3"
+    with_lmdbs(tmp_path, "seed0/digits", *(f"{d}_{s}" for d in ("mnist", "mnistm", "usps") for s in ("train", "test")))
+    assert here.before_run(here.table("digits").runs[0]) == []
+    made_meanwhile = plan(tmp_path, "digits", "demo", seeds=(0,))
+    assert made_meanwhile.step_command("fetch/seed0/digits", threads=2) == ["true"]
+
+
+def test_image_sets_need_their_images_and_weights(tmp_path):
+    here = plan(tmp_path, "office31", "pacs_160", images="archive")
+    table, data = here.table("office31"), tmp_path / "data"
+    assert len(here.to_make(table)) == 75 and here.obstacles(table) == []
+    assert here.before_run(table.runs[0]) == ["fetch/office31", "fetch/weights/alexnet"]
+    assert command(here, "fetch/office31") == f"tools.get_data office31 --out {data} --images archive --jobs 2"
+    sized = next(run for run in here.table("pacs_160").runs if isinstance(run, Experiment))
+    assert "fetch/pacs_160" in here.before_run(sized)
+    assert (
+        command(here, "fetch/pacs_160")
+        == f"tools.get_data pacs --out {data} --image-size 160 --images archive --jobs 2"
+    )
+
+
+def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path):
+    with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
+    here, folder = plan(tmp_path, "pacs"), tmp_path / "data" / "weights"
+    runs = {run.method.name: run for run in here.table("pacs").runs}
+    assert {method: here.steps.weights(run).name for method, run in runs.items()} == {
+        "source_only": "resnet18.caffemodel",
+        "dial": "resnet18_mda2.caffemodel",
+        "mda": "resnet18_mda4.caffemodel",
+        "multi_source": "resnet18_mda4.caffemodel",
+    }
+    assert here.before_run(runs["mda"]) == ["fetch/weights/resnet18"]
+    numbers = "--num-domains 2 --num-domains 4"
+    assert command(here, "fetch/weights/resnet18") == f"tools.get_weights resnet18 --out {folder} {numbers}"
+    at_random = plan(tmp_path, "pacs", weights="none")
+    assert at_random.before_run(runs["mda"]) == [] and at_random.steps.weights(runs["mda"]) is None
+    folder.mkdir(parents=True)
+    (folder / "resnet18_mda4.caffemodel").touch()
+    assert plan(tmp_path, "pacs").before_run(runs["mda"]) == []
+
+
+def test_weights_of_a_mirror_stand_in(tmp_path, monkeypatch):
+    with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
+    mirror = tmp_path / "mirror" / "weights" / "resnet18_cntk"
+    mirror.mkdir(parents=True)
+    (mirror / "ResNet18.onnx").touch()
+    monkeypatch.setenv("DATA_MIRROR", str(tmp_path / "mirror"))
+    here = plan(tmp_path, "pacs")
+    mda = next(run for run in here.table("pacs").runs if run.method.name == "mda")
+    assert here.before_run(mda) == ["fetch/weights/resnet18_cntk"]
+    assert here.steps.weights(mda).name == "resnet18_cntk_mda4.caffemodel"
+
+
+def test_features_come_from_images_and_weights(tmp_path):
+    here, data = plan(tmp_path, "office31_fc7", "pacs_features"), tmp_path / "data"
+    table = here.table("office31_fc7")
+    assert here.to_make(table) == [] and "Office-31 is not on this machine" in here.obstacles(table)[0]
+    given = plan(tmp_path, "office31_fc7", "pacs_features", images="archive", solver_mode="GPU")
+    assert len(given.to_make(table)) == 45 and given.before_run(table.runs[0]) == ["derive/office31_fc7"]
+    assert given.before_step("derive/office31_fc7") == ["fetch/office31", "fetch/weights/alexnet"]
+    options = f"--weights {data}/weights/bvlc_alexnet.caffemodel --solver-mode GPU --data {data} --jobs 2"
+    assert command(given, "derive/office31_fc7") == f"tools.extract_features office31 {options}"
+    assert given.before_step("derive/pacs_lite0") == ["fetch/pacs"], "its weights are in a package"
+    assert command(given, "derive/pacs_lite0").startswith("tools.extract_features pacs --backbone lite0 ")
+    with_lmdbs(tmp_path, "office31", "amazon", "dslr", "webcam")
+    assert here.before_step("derive/office31_fc7") == ["fetch/weights/alexnet"] and len(here.to_make(table)) == 45
+
+
+MIXED = """
+title: "Mixed"
+source: none
+dataset: digits
+seeds: [3]
+data_per_seed: {own}
+columns: [{{name: U, sources: [mnist, mnistm], targets: [usps], shares: [80, 20]}}]
+rows: [{{name: ours, paper: {{missing: ours}}, runs: {{method: mda}}}}]
+"""
+
+
+@pytest.mark.parametrize(("own", "data", "seed"), [("false", "", ""), ("true", "seed3/", "--seed 3 ")])
+def test_mixtures_are_joined_of_domains_in_the_order_of_their_seeds_data(tmp_path, own, data, seed):
+    here = plan(tmp_path)
+    (tmp_path / "experiments" / "mixed.yaml").write_text(MIXED.format(own=own))
+    (run,), job = here.table("mixed").runs, f"derive/{data}digits.mnist80+mnistm20_train"
+    assert here.before_run(run) == [job, f"fetch/{data}digits"] and not here.steps.obstacle(run)
+    assert here.before_step(job) == [f"fetch/{data}digits"]
+    folder = tmp_path / "data" / f"{data}digits"
+    files = " ".join(str(folder / f"{part}_train") for part in ("mnist", "mnistm", "mnist80+mnistm20"))
+    assert command(here, job) == f"tools.join_lmdbs {seed}--shares 80:20 {files}"
+    with_lmdbs(tmp_path, f"{data}digits", *(f"{d}_{s}" for d in run.data.domains for s in ("train", "test")))
+    here = plan(tmp_path)
+    assert here.before_run(run) == [job] and here.before_step(job) == []
+    with_lmdbs(tmp_path, f"{data}digits", "mnist80+mnistm20_train")
+    assert here.before_run(run) == []
+
+
+def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_them(tmp_path):
+    here, given = plan(tmp_path, "pacs_styles", "pacs_160"), plan(tmp_path, "pacs_styles", "pacs_160", images="archive")
+    on_features, fine_tuned = (
+        next(run for run in here.table(table).runs if isinstance(run, Experiment) and run.method.name == "style_w")
+        for table in ("pacs_styles", "pacs_160")
+    )
+    for run in (on_features, fine_tuned):
+        assert here.steps.obstacle(run).startswith("PACS is not on this machine: ")
+        assert not given.steps.obstacle(run) and "derive/pacs_style" in given.before_run(run)
+    assert given.before_step("derive/pacs_style") == ["fetch/pacs"]
+    with_lmdbs(tmp_path, "pacs_160", *fine_tuned.data.domains)
+    assert here.steps.obstacle(fine_tuned).startswith("PACS is not on this machine: ")
+    assert why_missing(fine_tuned, tmp_path / "data").startswith("the statistics of style of PACS are not on this mac")
+    with_lmdbs(tmp_path, "pacs", *fine_tuned.data.domains)
+    assert not here.steps.obstacle(fine_tuned) and here.before_step("derive/pacs_style") == []
+    assert command(here, "derive/pacs_style").startswith("tools.extract_features pacs --style ")
+    with_lmdbs(tmp_path, "pacs_style", *fine_tuned.sources)
+    assert "derive/pacs_style" not in here.before_run(fine_tuned)
