@@ -107,9 +107,9 @@ def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_p
         assert [session.ended for session in sessions][-2:] == ["stopped", "finished"]
         assert sessions[-1].from_iteration == start
     state = state_of(broken)
-    assert state.state is State.FAILED and "Unknown layer type: Puling" in state.note
+    assert state.state is State.FAILED and "layer pool1 (Puling) is not allowed" in state.note
     logs = (tmp_path / ".snakemake" / "slurm_logs").rglob("*.log")
-    assert any("Unknown layer type: Puling" in log.read_text() for log in logs)
+    assert any("layer pool1 (Puling) is not allowed" in log.read_text() for log in logs)
 
 
 def test_ctrl_c_ends_the_jobs_too_with_a_snapshot(slurm, tiny_data, tmp_path):
