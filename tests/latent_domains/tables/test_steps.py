@@ -56,7 +56,7 @@ def test_image_sets_need_their_images_and_weights(tmp_path):
     )
 
 
-def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path):
+def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path, monkeypatch):
     with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
     here, folder = plan(tmp_path, "pacs"), tmp_path / "data" / "weights"
     runs = {run.method.name: run for run in here.table("pacs").runs}
@@ -71,21 +71,15 @@ def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path):
     assert command(here, "fetch/weights/resnet18") == f"tools.get_weights resnet18 --out {folder} {numbers}"
     at_random = plan(tmp_path, "pacs", weights="none")
     assert at_random.before_run(runs["mda"]) == [] and at_random.steps.weights(runs["mda"]) is None
+    in_mirror = tmp_path / "weights" / "resnet18_cntk"
+    in_mirror.mkdir(parents=True)
+    (in_mirror / "ResNet18.onnx").touch()
+    monkeypatch.setenv("DATA_MIRROR", str(tmp_path))
+    assert here.before_run(runs["mda"]) == ["fetch/weights/resnet18_cntk"]
+    assert here.steps.weights(runs["mda"]).name == "resnet18_cntk_mda4.caffemodel"
     folder.mkdir(parents=True)
     (folder / "resnet18_mda4.caffemodel").touch()
-    assert plan(tmp_path, "pacs").before_run(runs["mda"]) == []
-
-
-def test_weights_of_a_mirror_stand_in(tmp_path, monkeypatch):
-    with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
-    mirror = tmp_path / "mirror" / "weights" / "resnet18_cntk"
-    mirror.mkdir(parents=True)
-    (mirror / "ResNet18.onnx").touch()
-    monkeypatch.setenv("DATA_MIRROR", str(tmp_path / "mirror"))
-    here = plan(tmp_path, "pacs")
-    mda = next(run for run in here.table("pacs").runs if run.method.name == "mda")
-    assert here.before_run(mda) == ["fetch/weights/resnet18_cntk"]
-    assert here.steps.weights(mda).name == "resnet18_cntk_mda4.caffemodel"
+    assert here.before_run(runs["mda"]) == []
 
 
 def test_features_come_from_images_and_weights(tmp_path):
