@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,18 +71,6 @@ def exit_code(main: Callable[[], int | None]) -> int:
             return INTERRUPTED
         finally:
             _discard_unwritable_output()
-
-
-def say_in_a_line(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    """A ``sys.excepthook`` for programs that are not ours. It prints errors as :func:`exit_code` does.
-
-    Faults keep their traceback. The exit code is Python's.
-    """
-    line = _line_about(error)
-    if line is None:
-        sys.__excepthook__(kind, error, frames)
-    else:
-        print(line, file=sys.stderr)
 
 
 def _line_about(error: BaseException) -> str | None:

@@ -159,28 +159,6 @@ def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away()
 
 
 @pytest.mark.parametrize(
-    ("ends", "said"),
-    [
-        ("raise OSError(28, 'No space left on device', 'log')", "error: [Errno 28] No space left on device: 'log'\n"),
-        (
-            "try:\n    try:\n        raise ValueError\n    finally:\n        raise KeyboardInterrupt\n"
-            "finally:\n    raise RuntimeError('a loop runs')",
-            "interrupted\n",
-        ),
-        ("raise RuntimeError('a fault')", "RuntimeError: a fault\n"),
-    ],
-)
-def test_what_a_program_that_is_not_ours_lets_through(ends, said):
-    code = (
-        f"import sys\nfrom latent_domains.common.program import say_in_a_line\nsys.excepthook = say_in_a_line\n{ends}"
-    )
-    done = ended(code)
-    assert done.returncode
-    assert done.stderr.endswith(said)
-    assert (done.stderr == said) == (said != "RuntimeError: a fault\n")
-
-
-@pytest.mark.parametrize(
     ("full", "why", "printed"),
     [
         (False, "[Errno 32] Broken pipe", "__import__('argparse').ArgumentParser().parse_args(['-h'])"),
