@@ -104,22 +104,6 @@ def data_layer(folder: Path) -> str:
     )
 
 
-def test_data_that_may_only_be_read(tmp_path: Path) -> None:
-    """An LMDB of somebody else, or mounted to be read: Caffe cannot make the lock that others use."""
-    folder, net = tmp_path / "lmdb", tmp_path / "net.prototxt"
-    net.write_text(data_layer(folder))
-    for path in (*folder.iterdir(), folder):
-        path.chmod(0o555 if path.is_dir() else 0o444)
-    # Root may write whatever it likes, unless it gives that up.
-    as_user = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
-    command = [*as_user, PREFIX / "bin/caffe", "time", "-model", net, "-iterations", "1"]
-    env = {**os.environ, "GLOG_minloglevel": "0"}
-    result = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
-    folder.chmod(0o755)
-    assert result.returncode == 0, result.stderr[-2000:]
-    assert "Permission denied. Trying with MDB_NOLOCK" in result.stderr
-
-
 NO_LOCKS = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -154,9 +138,9 @@ def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "locks.so"
 
 
-@pytest.mark.parametrize("error", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL])
+@pytest.mark.parametrize("error", [errno.EACCES, errno.ENOSYS, errno.EINVAL])
 def test_data_on_a_file_system_without_locks(error: int, no_locks: Path, tmp_path: Path) -> None:
-    """Lustre without flock, NFS without lockd and others."""
+    """Lustre without flock, NFS without lockd; EACCES: an LMDB of somebody else, or mounted to be read."""
     net = tmp_path / "net.prototxt"
     second = data_layer(tmp_path / "two").replace('"data"', '"more"').replace('"label"', '"labels"')
     net.write_text(data_layer(tmp_path / "one") + second)
@@ -235,8 +219,9 @@ def refused(prefix: Path, message: str, arguments: list[str] | None = None, **en
 
 
 def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
-    """The message names the patch, the step and the log; the checkout stays as it was."""
+    """The message names the patch, the step and the log; the checkout stays, what a killed build left goes."""
     env = {"CAFFE_SRC": checkout, "CAFFE_BUILD_DIR": tmp_path / "build"}
+    (tmp_path / "p.partial-a1B2c3").mkdir()
     refused(tmp_path / "p", f"docker/patches/{PATCHES[0].name} does not apply to this tree", **env)
     refused(tmp_path / "p", f"step 'unpack' failed; above are the last lines of {tmp_path}/build", **env)
     files = {str(path.relative_to(checkout)): path.read_text() for path in checkout.rglob("*") if path.is_file()}
@@ -259,12 +244,6 @@ def test_nothing_of_the_callers_shell_but_what_is_named(tmp_path: Path) -> None:
     refused(tmp_path / "p", "cannot serve pycaffe", PYTHON=python, https_proxy="proxy", **leaks)
     names = {line.split("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
     assert "https_proxy" in names and not leaks.keys() & names
-
-
-def test_what_a_killed_installation_left_is_removed(tmp_path: Path, checkout: Path) -> None:
-    (tmp_path / "p.partial-a1B2c3").mkdir()
-    refused(tmp_path / "p", "does not apply", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=tmp_path / "build")
-    assert not list(tmp_path.glob("p.partial-*"))
 
 
 # The patches
@@ -291,10 +270,3 @@ def test_a_solver_may_go_in_another_mode_than_it_came(tmp_path: Path) -> None:
     steps = "import caffe; s = caffe.SGDSolver('solver.prototxt'); caffe.set_mode_gpu(); del s; print('gone')"
     done = subprocess.run([sys.executable, "-c", steps], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "gone\n"), done.stderr[-2000:]
-
-
-def test_patches_say_why() -> None:
-    """Every patch begins with a sentence that ends in a full stop or a colon, before its first file."""
-    for patch in PATCHES:
-        header = patch.read_text().partition("\n--- a/")[0].strip()
-        assert len(header.split()) >= 10 and header.splitlines()[0].endswith((".", ":")), patch.name
