@@ -41,14 +41,3 @@ def learners(net: caffe_pb2.NetParameter) -> dict[str, list[tuple[float, float]]
     return {
         layer.name: [(param.lr_mult, param.decay_mult) for param in layer.param] for layer in net.layer if layer.param
     }
-
-
-def parameters_above(net: caffe_pb2.NetParameter, blob: str) -> set[str]:
-    """Names of the layers with parameters that a blob is computed from."""
-    wanted, names = {blob}, set()
-    for layer in reversed(net.layer):
-        if wanted & set(layer.top):
-            wanted |= set(layer.bottom)
-            if layer.param:
-                names.add(layer.name)
-    return names

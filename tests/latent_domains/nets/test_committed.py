@@ -62,13 +62,6 @@ def test_nothing_else_is_committed_beside_them():
     assert found == set(KEPT)
 
 
-@pytest.mark.parametrize("path", SOLVERS)
-def test_solvers_name_committed_nets(path):
-    solver = text_format.Parse(FILES[path], caffe_pb2.SolverParameter())
-    assert solver.train_net in NETS and set(solver.test_net) <= set(NETS)
-    assert len(solver.test_net) == len(solver.test_iter) == len(COMMITTED[Path(path).stem].targets)
-
-
 @pytest.mark.parametrize(
     ("name", "schedule"),
     [
@@ -229,32 +222,16 @@ def test_caffe_loads_the_default_nets(path, root, monkeypatch):
         assert len(layer.param) == len(net.params.get(layer.name, [])), layer.name
 
 
-def write_first_convolution(net, file):
-    """A caffemodel that has conv1 alone, whose parameters are all 0.5."""
-    (conv1,) = (layer for layer in net.layer if layer.name == "conv1")
-    outputs, (side,) = conv1.convolution_param.num_output, conv1.convolution_param.kernel_size
-    shapes = [(outputs, 3, side, side)] + [(outputs,)] * conv1.convolution_param.bias_term
-    blobs = [
-        caffe_pb2.BlobProto(shape=caffe_pb2.BlobShape(dim=shape), data=np.full(np.prod(shape), 0.5)) for shape in shapes
-    ]
-    file.parent.mkdir(exist_ok=True)
-    layer = caffe_pb2.LayerParameter(name="conv1", type="Convolution", blobs=blobs)
-    file.write_bytes(caffe_pb2.NetParameter(layer=[layer]).SerializeToString())
-
-
 @pytest.mark.parametrize("path", SOLVERS)
 def test_caffe_loads_every_committed_solver(path, root, monkeypatch, tmp_path):
     monkeypatch.chdir(root)
     solver = text_format.Parse(FILES[path], caffe_pb2.SolverParameter())
     solver.solver_mode = solver.CPU
     solver.snapshot_prefix = str(tmp_path / "model")
-    for weights in solver.weights:
-        write_first_convolution(net_of(solver.train_net), root / weights)
+    solver.ClearField("weights")
     file = tmp_path / "solver.prototxt"
     file.write_text(text_format.MessageToString(solver))
     loaded = caffe.SGDSolver(str(file))
-    if solver.weights:
-        assert (loaded.net.params["conv1"][0].data == 0.5).all()
     assert len(loaded.test_nets) == len(solver.test_net)
     assert loaded.param.max_iter == solver.max_iter
 

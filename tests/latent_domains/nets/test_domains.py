@@ -6,21 +6,7 @@ import pytest
 
 from latent_domains.experiment.datasets import DATASETS
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import kind, layers, parameters_above, parse
-
-
-@pytest.mark.parametrize("dataset", ["office_caltech", "office_caltech_fc7"])
-def test_two_latent_target_branches_share_no_parameter(dataset):
-    experiment, nets = nets_of(dataset)
-    net = parse(nets["train"])
-    # What has parameters on the ways from the logits of each group back to what both branches read.
-    source, target = (parameters_above(net, w) for w in ("w_source", "w_target"))
-    stem = parameters_above(net, "stem_source") | parameters_above(net, "stem_target")
-    assert source - stem and target - stem
-    assert not (source - stem) & (target - stem)
-    shared_names = [param.name for layer in net.layer for param in layer.param if param.name]
-    assert not shared_names
-    assert (experiment.k, experiment.k_target, experiment.num_domains) == (2, 2, 4)
+from tests.latent_domains.nets.graphs import kind, layers
 
 
 def test_each_branch_decides_about_its_own_rows():

@@ -11,7 +11,6 @@ from caffe.proto import caffe_pb2
 from latent_domains.data.domain_labels import UNKNOWN, write_domain_labels
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.methods import CONTROLS, METHODS
-from latent_domains.nets.committed import default_experiments
 from tests.latent_domains.nets import experiments
 from tests.latent_domains.nets.graphs import kind, layers, parse
 
@@ -187,11 +186,9 @@ def test_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path)
     outputs = net.forward()
     mean = net.blobs["w"].data[: 2 * BATCH, :3].astype(float).mean(axis=0)
     assert outputs["domain_balance"] == pytest.approx(-(mean * np.log(mean)).sum(), abs=1e-4)
-    # Alone, its gradient must spread the assignments: a step against it raises the entropy of their mean.
     for layer in ("loss_class", "entropy_class", "entropy_domain"):
         net.blobs[layer].diff[...] = 0
     net.backward()
-    assert np.isfinite(net.params["domain_fc4"][0].diff).all()
     assert np.abs(net.params["domain_fc4"][0].diff).max() > 0
 
 
@@ -240,21 +237,6 @@ def test_running_averages_and_eps(dataset):
             if layer.type == "BatchNorm":
                 p = layer.batch_norm_param
                 assert p.moving_average_fraction == pytest.approx(0.95) and p.eps == pytest.approx(1e-5)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "method"),
-    [
-        (name, experiment.method.name)
-        for name in ("office31", "office_caltech", "pacs", "office31_fc7")
-        for experiment in default_experiments(name)
-    ],
-)
-def test_a_batch_has_the_papers_size(dataset, method):
-    net = layers(experiments.nets_of(dataset, method)[1]["train"])
-    rows = {name: layer.data_param.batch_size for name, layer in net.items() if layer.type == "Data"}
-    assert sum(rows.values()) == (48 if dataset == "pacs" else 256)
-    assert ("data_sketch" in rows or "data_webcam" in rows) == (METHODS[method].sees_target)
 
 
 def test_only_training_images_are_mirrored_and_only_where_the_paper_does():

@@ -12,7 +12,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import caffe
 import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
@@ -31,7 +30,6 @@ from latent_domains.runs.write import write_missing, write_run
 from latent_domains.training.train import loaded_from, share_of_cores, train_all
 from tests import nvidia_weights
 from tests.fixtures import TEST, TRAIN
-from tests.pictures import QUICK
 from tests.programs import child, files_up_to, program, wait_until
 from tests.run_folders import blobs, edit, initial_weights, lasting, small
 
@@ -333,23 +331,6 @@ def test_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, 
     assert not folder.record.exists() and last_iteration(folder) < 100
     assert state_of(folder).state == State.FAILED and "diverged" in state_of(folder).note
     assert not folder.is_locked()
-
-
-def test_bvlcs_alexnet_loads_by_name_but_for_its_classifier(pictures, tmp_path):
-    """With Caffe's own prototxt of the model, and random weights in the shapes of the real ones."""
-    prefix = Path(caffe.__file__).parents[2]
-    bvlc = caffe.Net(str(prefix / "models" / "bvlc_alexnet" / "deploy.prototxt"), caffe.TEST)
-    weights = tmp_path / "bvlc_alexnet.caffemodel"
-    bvlc.save(str(weights))
-    run = write_run(make_experiment("office31", "mda", **QUICK), tmp_path / "run", data=pictures)
-    loaded, anew, unused = loaded_from(run, weights).split("; ")
-    assert loaded == "bvlc_alexnet.caffemodel: loaded: conv1, conv2, conv3, conv4, conv5, fc6, fc7"
-    assert "classifier, classifier_mda, classifier_scale" in anew and unused == "not used: fc8"
-    net = caffe.Net(str(run.net("train")), caffe.TRAIN, weights=str(weights))
-    for name in ("conv1", "conv5", "fc6", "fc7"):
-        for ours, theirs in zip(net.params[name], bvlc.params[name], strict=True):
-            assert np.array_equal(ours.data, theirs.data), name
-    weights.unlink()  # a quarter of a gigabyte
 
 
 @pytest.mark.program
