@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ def sample(drawn: Path) -> Path:
     return folder if folder.is_dir() else draw(drawn)
 
 
+def few(pictures: Iterable[Entry], each: int) -> list[Entry]:
+    """The first ``each`` of the pictures of every class, in a random order."""
+    by_class: dict[int, list[Entry]] = {}
+    for entry in pictures:
+        by_class.setdefault(entry.label, []).append(entry)
+    chosen = [entry for entries in by_class.values() for entry in entries[:each]]
+    return [chosen[i] for i in np.random.default_rng(0).permutation(len(chosen))]
+
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a few pictures of each class in every domain of PACS, Office-31 and Office-Caltech."""
@@ -73,12 +83,8 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     images = sample(tmp_path_factory.mktemp("drawn"))
     for dataset, domains in DOMAINS.items():
         for domain, of_pacs in zip(domains, PACS.domains, strict=False):
-            by_class: dict[int, list[Entry]] = {}
-            for entry in read_class_tree(images / of_pacs).entries(PACS.classes):
-                by_class.setdefault(entry.label, []).append(entry)
-            few = [entry for entries in by_class.values() for entry in entries[:EACH]]
-            order = np.random.default_rng(0).permutation(len(few))
-            build([few[i] for i in order], data / dataset / domain, Format((256, 256), encoded="jpg"))
+            chosen = few(read_class_tree(images / of_pacs).entries(PACS.classes), EACH)
+            build(chosen, data / dataset / domain, Format((256, 256), encoded="jpg"))
     return data
 
 
