@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from caffe_layers._device import import_cupy
 from latent_domains.bench import training
-from latent_domains.bench.rows import Extent, Measured, SpeedRow, Step
+from latent_domains.bench.rows import Extent, Measured, SpeedRow, Step, TimedDevice
 from latent_domains.common.caffe_process import environment
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from latent_domains.bench.torch_net import TorchTwin
 
-Side = Callable[[int], Step]
-"""A function of the number of threads: it loads what it needs and returns the step to be timed."""
+Side = Callable[[], Step]
+"""A function that loads what it needs and returns the step to be timed."""
 
 OURS = "Caffe"
 
@@ -59,7 +59,7 @@ _NETS_ON_A_GPU = (
 """The same on a GPU; the goal is for both precisions."""
 
 _GPU_STEPS = 10
-"""Iterations that are started on a GPU before the host waits for it."""
+"""Iterations that are started on a GPU before the host waits for it, and that are timed as one step."""
 
 
 def has_torch() -> bool:
@@ -67,16 +67,24 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
+@dataclass(frozen=True)
+class Where:
+    """What both sides compute on: threads of the processor, or a GPU by its number, in float32 or with TF32."""
+
+    threads: int = 1
+    gpu: int | None = None
+    tf32: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Iterations that are timed together."""
+        return 1 if self.gpu is None else _GPU_STEPS
+
+
 def rows() -> list[SpeedRow]:
     """An iteration's time in Caffe with mDA, divided by PyTorch's. A row's name ends with the number of threads."""
     return [
-        SpeedRow(
-            f"train-{net}-{norm}-{threads}",
-            f"mDA / torch {norm} BN",
-            goal if threads == 2 else None,
-            True,
-            partial(_measure, net, norm, threads),
-        )
+        _row(net, norm, str(threads), goal if threads == 2 else None, Where(threads))
         for threads in (2, 1)
         for net, norm, goal in _NETS
     ]
@@ -85,16 +93,15 @@ def rows() -> list[SpeedRow]:
 def gpu_rows(number: int) -> list[SpeedRow]:
     """The same on this GPU: in float32, and with TF32 on both sides."""
     return [
-        SpeedRow(
-            f"train-{net}-{norm}-{precision}",
-            f"mDA / torch {norm} BN",
-            goal,
-            True,
-            partial(_measure_on_gpu, net, norm, number, tf32),
-        )
+        _row(net, norm, precision, goal, Where(gpu=number, tf32=tf32))
         for precision, tf32 in (("float32", False), ("tf32", True))
         for net, norm, goal in _NETS_ON_A_GPU
     ]
+
+
+def _row(net: str, norm: str, ending: str, goal: float | None, where: Where) -> SpeedRow:
+    measure = partial(_measure, net, norm, where)
+    return SpeedRow(f"train-{net}-{norm}-{ending}", f"mDA / torch {norm} BN", goal, True, measure)
 
 
 @dataclass(frozen=True)
@@ -104,62 +111,40 @@ class Best:
     seconds: float
     cpu: float
 
-    def __str__(self) -> str:
-        return f"{_shown(self.seconds)} (CPU {_shown(self.cpu)})"
+
+def _measure(net: str, norm: str, where: Where, extent: Extent) -> Measured:
+    settings = training.settings(net, smallest=extent.smallest)
+    sides = {OURS: partial(_caffe, settings, where), "PyTorch": partial(_torch, settings, norm == "plain", where)}
+    variables = {} if where.gpu is None else {"CAFFE_TF32": str(int(where.tf32))}
+    best = take_turns(sides, where.threads, extent, variables)
+    detail = (f"{name} {_ms(each.seconds, where)} (CPU {_ms(each.cpu, where)})" for name, each in best.items())
+    return Measured(best[OURS].seconds / best["PyTorch"].seconds, ", ".join(detail))
 
 
-def _shown(seconds: float) -> str:
-    return f"{1e3 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+def _ms(seconds: float, where: Where) -> str:
+    """Of one iteration."""
+    return f"{1e3 * seconds / where.steps:.1f} ms"
 
 
-def _measure(net: str, norm: str, threads: int, extent: Extent) -> Measured:
-    sides = {
-        OURS: partial(_caffe, net, extent.smallest),
-        "PyTorch": partial(_torch, net, extent.smallest, norm == "plain"),
-    }
-    best = take_turns(sides, threads, extent)
-    return Measured(best[OURS].seconds / best["PyTorch"].seconds, ", ".join(f"{name} {b}" for name, b in best.items()))
-
-
-def _measure_on_gpu(net: str, norm: str, number: int, tf32: bool, extent: Extent) -> Measured:
-    sides = {
-        OURS: partial(_caffe_on_gpu, net, extent.smallest, number),
-        "PyTorch": partial(_torch, net, extent.smallest, norm == "plain", device=f"cuda:{number}", tf32=tf32),
-    }
-    best = take_turns(sides, 1, extent, {"CAFFE_TF32": str(int(tf32))})
-    seconds = {name: each.seconds / _GPU_STEPS for name, each in best.items()}
-    detail = ", ".join(f"{name} {1e3 * each:.3g} ms" for name, each in seconds.items())
-    return Measured(seconds[OURS] / seconds["PyTorch"], detail)
-
-
-def _caffe_on_gpu(net: str, smallest: bool, number: int, threads: int) -> Step:
-    """A step of Caffe on a GPU: _GPU_STEPS iterations."""
-    import caffe
-
-    caffe.set_device(number)
-    caffe.set_mode_gpu()
-    wait = import_cupy().cuda.Device(number).synchronize
-    solver = training.make_solver(training.net_in_memory(**training.settings(net, smallest=smallest)))
-
-    def step() -> None:
-        solver.step(_GPU_STEPS)
-        wait()
-
-    return step
-
-
-def _caffe(net: str, smallest: bool, threads: int) -> Step:
+def _caffe(settings: Mapping[str, Any], where: Where) -> Step:
     """Solver iterations of a committed training net on random images in memory."""
-    return training.iteration(training.net_in_memory(**training.settings(net, smallest=smallest)))
+    wait = None
+    if where.gpu is not None:
+        import caffe
+
+        caffe.set_device(where.gpu)
+        caffe.set_mode_gpu()
+        wait = import_cupy().cuda.Device(where.gpu).synchronize
+    return TimedDevice(where.steps, wait).repeated(training.iteration(training.net_in_memory(**settings)))
 
 
-def _torch(net: str, smallest: bool, plain: bool, threads: int, *, device: str = "cpu", tf32: bool = False) -> Step:
-    """The same in PyTorch; on a GPU a step is _GPU_STEPS iterations."""
+def _torch(settings: Mapping[str, Any], plain: bool, where: Where) -> Step:
+    """The same iterations in PyTorch."""
     import torch
 
-    torch.set_num_threads(threads)
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
-    twin, inputs = twin_and_inputs(training.settings(net, smallest=smallest), plain, device)
+    torch.set_num_threads(where.threads)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = where.tf32
+    twin, inputs = twin_and_inputs(settings, plain, "cpu" if where.gpu is None else f"cuda:{where.gpu}")
     optimizer = torch.optim.SGD([p for p in twin.parameters() if p.requires_grad], training.RATE, momentum=0.9)
 
     def iteration() -> None:
@@ -167,12 +152,7 @@ def _torch(net: str, smallest: bool, plain: bool, threads: int, *, device: str =
         twin.loss(twin(inputs)).backward()
         optimizer.step()
 
-    def on_gpu() -> None:
-        for _ in range(_GPU_STEPS):
-            iteration()
-        torch.cuda.synchronize()
-
-    return iteration if device == "cpu" else on_gpu
+    return TimedDevice(where.steps, None if where.gpu is None else torch.cuda.synchronize).repeated(iteration)
 
 
 def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "tuple[TorchTwin, dict[str, Tensor]]":
@@ -191,7 +171,7 @@ def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "t
 
 
 def take_turns(
-    sides: dict[str, Side], threads: int, extent: Extent, variables: Mapping[str, str] | None = None
+    sides: Mapping[str, Side], threads: int, extent: Extent, variables: Mapping[str, str]
 ) -> dict[str, Best]:
     """The best times of each side, by its name.
 
@@ -199,14 +179,14 @@ def take_turns(
     rounds. For the smallest extent each does one step, in this process unless ``variables`` of the environment are
     needed. An error of a side is raised here.
     """
-    if extent.smallest and variables is None:
-        return {name: _turn(side(threads), 0) for name, side in sides.items()}
+    if extent.smallest and not variables:
+        return {name: _turn(side(), 0) for name, side in sides.items()}
     with ExitStack() as stack:
         processes = {}
         for name, side in sides.items():
             processes[name] = stack.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
-            with _environment(threads, variables or {}, ours=name == OURS):
-                processes[name].submit(_load, side, threads).result()
+            with _environment(threads, variables, ours=name == OURS):
+                processes[name].submit(_load, side).result()
         taken: dict[str, list[Best]] = {name: [] for name in sides}
         end = None
         while end is None or len(taken[OURS]) <= _ROUNDS or time.perf_counter() < end:
@@ -238,8 +218,8 @@ _loaded: list[Step] = []
 """In a side's process: its step."""
 
 
-def _load(side: Side, threads: int) -> None:
-    _loaded.append(side(threads))
+def _load(side: Side) -> None:
+    _loaded.append(side())
 
 
 def _turn_of_loaded() -> Best:
