@@ -69,15 +69,17 @@ def plan(seed: int, number: int) -> list[Case]:
     return [Case(i, program, kind, seed) for i, (program, kind) in enumerate(chosen[:number])]
 
 
-def refer(program: Program, base: Path, folder: Path) -> Reference:
-    """Run a program where nothing happens. Raises RuntimeError if it fails."""
-    stage = Stage(folder, program, Random(0), real=program.real == 1)
+def refer(base: Path, work: Path, program: Program) -> Reference:
+    """Run a program where nothing happens, in a folder below ``work``. Raises RuntimeError if it fails."""
+    stage = Stage(_new_folder(work / f"reference{PROGRAMS.index(program)}"), program, Random(0))
     stage.place(base)
     before, begun = _size(stage.out), time.monotonic()
     ended = stage.end(stage.start())
     if ended.code or ended.left:
-        raise RuntimeError(f"{program.command()} in {folder}: {ended}")
-    return Reference(outputs(stage.out), time.monotonic() - begun, _size(stage.out) - before)
+        raise RuntimeError(f"{program.command()} in {stage.folder}: {ended}")
+    found = Reference(outputs(stage.out), time.monotonic() - begun, _size(stage.out) - before)
+    remove_folder(stage.folder.parent)
+    return found
 
 
 class Wrong(Exception):
@@ -88,11 +90,10 @@ class Wrong(Exception):
         self.outcome, self.why, self.ended = outcome, why, ended
 
 
-def judge_case(case: Case, base: Path, folder: Path, reference: Reference) -> Verdict:
-    """Let a case happen in a new folder, and judge it."""
-    rng = Random(f"{case.seed}/{case.number}")
-    real = rng.random() < case.program.real
-    stage = Stage(folder, case.program, rng, real, reference.seconds, reference.growth)
+def judge_case(case: Case, base: Path, work: Path, reference: Reference) -> Verdict:
+    """Let a case happen in a new folder below ``work``, and judge it."""
+    folder, rng = _new_folder(work / f"case{case.number}"), Random(f"{case.seed}/{case.number}")
+    stage = Stage(folder, case.program, rng, reference.seconds, reference.growth)
     stage.place(base, small_disk=case.kind == "full disk")
     verdict = Verdict(CLEAR, "")
     try:
@@ -222,6 +223,13 @@ def _tail(ended: Ended, lines: int = 12) -> str:
 
 def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _new_folder(place: Path) -> Path:
+    """An empty folder below a place that is made anew."""
+    remove_folder(place)
+    (place / "here").mkdir(parents=True)
+    return place / "here"
 
 
 def remove_folder(folder: Path) -> None:

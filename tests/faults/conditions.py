@@ -32,42 +32,42 @@ def _file_size_limit(stage: Stage) -> str:
 def _closed_pipe(stage: Stage) -> str:
     reading, writing = os.pipe()
     os.close(reading)
-    pid = stage.start(stdout=writing)
+    process = stage.start(stdout=writing)
     os.close(writing)
-    stage.end(pid)
+    stage.end(process)
     return "nobody reads its stdout"
 
 
 def _signals(*numbers: signal.Signals) -> Condition:
     def condition(stage: Stage) -> str:
-        pid, moment = stage.start_for_a_while()
+        process, moment = stage.start_for_a_while()
         for i, number in enumerate(numbers):
             if i:
-                ends_within(stage.rng.uniform(0, 0.1), pid)
-            stage.send(pid, number)
-        stage.end(pid)
+                ends_within(stage.rng.uniform(0, 0.1), process)
+            stage.send(process, number)
+        stage.end(process)
         return f"{', '.join(number.name for number in numbers)} after {moment:.2f} s"
 
     return condition
 
 
 def _all_killed(stage: Stage) -> str:
-    pid, moment = stage.start_for_a_while()
+    process, moment = stage.start_for_a_while()
     stage.sent.add(signal.SIGKILL)
-    kill_all(pid)
-    stage.end(pid)
+    kill_all(process.pid)
+    stage.end(process)
     return f"killed with all children after {moment:.2f} s"
 
 
 def _child_killed(stage: Stage) -> str:
     """Kill the first child that is there from some moment on, if any is."""
-    pid, moment = stage.start_for_a_while()
+    process, moment = stage.start_for_a_while()
     name = "none"
-    while name == "none" and not ends_within(0.02, pid):
-        if children := psutil.Process(pid).children():
+    while name == "none" and not ends_within(0.02, process):
+        if children := psutil.Process(process.pid).children():
             name = children[0].name()
             children[0].kill()
-    stage.end(pid)
+    stage.end(process)
     return f"its child killed from {moment:.2f} s on: {name}"
 
 

@@ -22,8 +22,6 @@ class Program:
     """Whether the same command takes up what is there. Others refuse an output that is there, unless by --force."""
     force: bool = True
     """Whether it has this option."""
-    real: float = 0.06
-    """Share of the cases that run in a new process of Python; others in one that is forked and has imported all."""
     seconds: float = 60
     """What is longer counts as a hang, on a busy machine too."""
 
@@ -148,7 +146,6 @@ PROGRAMS = (
         22,
         True,
         False,
-        real=1,
         seconds=180,
     ),
     Program(
@@ -159,7 +156,6 @@ PROGRAMS = (
         ("night/*/*", "dusk/*/*"),
         15,
         True,
-        real=1,
         seconds=300,
     ),
     Program(
@@ -170,7 +166,6 @@ PROGRAMS = (
         8,
         True,
         False,
-        real=1,
         seconds=600,
         room=1 << 16,
         listens="out/.snakemake/locks",

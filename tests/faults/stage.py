@@ -1,24 +1,22 @@
 """A folder with valid inputs in which a program runs, in processes that are watched, limited and without privileges."""
 
 import ctypes
-import importlib
 import os
 import resource
 import select
 import shutil
 import signal
-import sys
-import threading
+import subprocess
 import time
-import traceback
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 
 import psutil
 
-from latent_domains.common.program import exit_code
 from tests.faults.programs import Program
 
 ADDRESSES = 16 << 30
@@ -29,8 +27,21 @@ _SUBREAPER, _NO_NEW_PRIVILEGES = 36, 38
 _NEW_MOUNTS, _NEW_USER, _REMOUNT = 0x20000, 0x10000000, 32
 _STARTED = 0.3
 """Seconds after which Python itself has started: whatever interrupts it before that, no program of ours hears."""
-_IMPORTS = 3.0
-"""Seconds that a new process of Python needs for its imports, about."""
+
+
+def workers(number: int) -> ProcessPoolExecutor:
+    """Processes in which cases may happen: what a program leaves running is theirs, and each may mount disks."""
+    return ProcessPoolExecutor(number, get_context("spawn"), initializer=_prepare)
+
+
+def _prepare() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for who started the cases
+    _LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)
+    user, group = os.getuid(), os.getgid()
+    if not _LIBC.unshare(_NEW_USER | _NEW_MOUNTS):
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,6 @@ class Stage:
     folder: Path
     program: Program
     rng: Random
-    real: bool
     seconds: float = 0.0
     growth: int = 0
     ended: list[Ended] = field(default_factory=list)
@@ -63,10 +73,7 @@ class Stage:
     """Signals that were sent to the program: it may end by these."""
     room: int | None = None
     """Bytes that are free on the disk of ``out``, if it has one of its own."""
-    _said: dict[int, list["_Reader"]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        _LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)  # what a program leaves running becomes our child
+    _running: list[int] = field(default_factory=list)
 
     @property
     def out(self) -> Path:
@@ -85,7 +92,7 @@ class Stage:
         if small_disk:
             held = sum(_pages(source) for source, target in places.items() if target.is_relative_to(self.out))
             room = max(self.rng.randrange(max(1, self.growth)), self.program.room)
-            self.room = room if self._mount_disk(held + room) else None
+            self.room = room if self._mount(0, held + room) else None
         for source, target in places.items():
             target.parent.mkdir(parents=True, exist_ok=True)
             (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
@@ -96,137 +103,78 @@ class Stage:
 
     def moment(self) -> float:
         """A time while the program runs, or shortly after that, in seconds from its start."""
-        least, more = (_STARTED, _IMPORTS) if self.real else (0.0, 0.0)
-        return self.rng.uniform(least, 1.1 * (self.seconds + more))
+        return self.rng.uniform(_STARTED, _STARTED + 1.1 * self.seconds)
 
-    def start_for_a_while(self) -> tuple[int, float]:
-        """Start the program and let it run for a random time; return its process id and these seconds."""
+    def start_for_a_while(self) -> tuple[subprocess.Popen[str], float]:
+        """Start the program and let it run for a random time; return its process and these seconds."""
         moment, begun = self.moment(), time.monotonic()
-        pid = self.start()
+        process = self.start()
         if self.program.listens:
-            while not (self.folder / self.program.listens).exists() and not ends_within(0.02, pid):
+            while not (self.folder / self.program.listens).exists() and not ends_within(0.02, process):
                 pass
-            begun = time.monotonic() - min(moment, _STARTED + _IMPORTS)
-        ends_within(begun + moment - time.monotonic(), pid)
-        return pid, moment
+            begun = time.monotonic() - _STARTED
+        ends_within(begun + moment - time.monotonic(), process)
+        return process, moment
 
-    def start(self, *more: str, before: Callable[[], object] = lambda: None, stdout: int | None = None) -> int:
-        """Start the program, and return its process id."""
-        pipes = [os.pipe(), os.pipe()]  # no files: their size may be limited
-        sys.stdout.flush()
-        pid = os.fork()
-        if pid == 0:
-            written = [writing for _, writing in pipes]
-            _become(
-                self.program, more, self.folder, written if stdout is None else [stdout, written[1]], before, self.real
-            )
-        self._said[pid] = []
-        for reading, writing in pipes:
-            os.close(writing)
-            self._said[pid].append(_Reader(reading))
-        return pid
+    def start(
+        self, *more: str, before: Callable[[], object] = lambda: None, stdout: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start the program. It writes to pipes, not to files, whose size may be limited."""
+        process = subprocess.Popen(
+            self.program.command(*more),
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            pipesize=1 << 20,  # it need not wait for a reader
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=lambda: (_limit(), before()),
+        )
+        self._running.append(process.pid)
+        return process
 
-    def end(self, pid: int) -> Ended:
+    def end(self, process: subprocess.Popen[str]) -> Ended:
         """Wait for a process, and for what it left running; kill it if it takes too long."""
-        if hung := not ends_within(self.program.seconds, pid):
-            kill_all(pid)
-        _, status, usage = os.wait4(pid, 0)
-        others = set(self._said) - {pid}
-        left = [] if hung else [child for child in _children() if child.pid not in others]
+        if hung := not ends_within(self.program.seconds, process):
+            kill_all(process.pid)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self._running.remove(process.pid)
+        left = [] if hung else [child for child in _children() if child.pid not in self._running]
         _, left = psutil.wait_procs(left, timeout=10)  # the kernel ends them in its own time
         left_names = tuple(" ".join(child.cmdline()[:6]) for child in left)
         for child in left:
             kill_all(child.pid)
-        said = [reader.text() for reader in self._said.pop(pid)]
-        ended = Ended(os.waitstatus_to_exitcode(status), *said, usage.ru_maxrss >> 10, hung, left_names)
+        stdout, stderr = process.communicate()
+        ended = Ended(process.returncode, stdout or "", stderr, usage.ru_maxrss >> 10, hung, left_names)
         self.ended.append(ended)
         return ended
 
-    def send(self, pid: int, number: signal.Signals) -> None:
+    def send(self, process: subprocess.Popen[str], number: signal.Signals) -> None:
         """Send a signal to the program, unless it has ended."""
         self.sent.add(number)
-        os.kill(pid, number)  # it was not waited for: its id is still its own
-
-    def _mount_disk(self, size: int) -> bool:
-        """Make ``out`` a disk of so many bytes, in a name space of this process and its children."""
-        user, group = os.getuid(), os.getgid()
-        if _LIBC.unshare(_NEW_USER | _NEW_MOUNTS):
-            return False
-        try:
-            Path("/proc/self/setgroups").write_text("deny")
-            Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-            Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
-        except OSError:
-            return False
-        return self._mount(0, size)
+        os.kill(process.pid, number)  # it was not waited for: its id is still its own
 
     def larger_disk(self) -> None:
         """Let the disk have room again."""
         self._mount(_REMOUNT, 1 << 30)
 
     def _mount(self, flags: int, size: int) -> bool:
+        """Make ``out`` a disk of so many bytes, which this process and its children see."""
         return not _LIBC.mount(b"tmpfs", os.fsencode(self.out), b"tmpfs", flags, b"size=%d" % max(4096, size))
 
 
-class _Reader:
-    """Reads a pipe to its end in a thread, so that whoever writes never waits."""
+def _limit() -> None:
+    """Limit the memory of this process, and take its privileges.
 
-    def __init__(self, descriptor: int) -> None:
-        self._read = b""
-        self._thread = threading.Thread(target=self._fill, args=(descriptor,), daemon=True)
-        self._thread.start()
-
-    def _fill(self, descriptor: int) -> None:
-        with os.fdopen(descriptor, "rb") as pipe:
-            self._read = pipe.read()
-
-    def text(self) -> str:
-        self._thread.join()
-        return self._read.decode(errors="replace")
-
-
-def _become(
-    program: Program,
-    more: tuple[str, ...],
-    folder: Path,
-    streams: list[int],
-    before: Callable[[], object],
-    real: bool,
-) -> None:
-    """Be the program, and end."""
-    code = 70
-    try:
-        os.setsid()
-        os.chdir(folder)
-        for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *streams]):
-            os.dup2(descriptor, number)
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # an interpreter's own, once it imports tools
-            signal.signal(number, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
-        _LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-        # Root without capabilities: it may not read what others' bits forbid, nor fill what is kept for root.
-        _LIBC.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
-        before()
-        if real:
-            os.execv(sys.executable, program.command(*more))  # noqa: S606
-        sys.argv = [program.module, *program.argv, *more]
-        module = importlib.import_module(program.module)
-        if not hasattr(module, "main"):  # a package
-            module = importlib.import_module(f"{program.module}.__main__")
-        code = exit_code(module.main)
-    except SystemExit as ending:
-        code = ending.code if isinstance(ending.code, int) else 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        try:
-            sys.stdout.flush()
-        except OSError:  # as Python's own end does
-            traceback.print_exc()
-            code = 120
-        os._exit(code)
+    Root without capabilities may not read what others' bits forbid, nor fill what is kept for root.
+    """
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    _LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    _LIBC.capset((ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)())
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _pages(path: Path) -> int:
@@ -250,7 +198,7 @@ def kill_all(pid: int) -> None:
         pass
 
 
-def ends_within(seconds: float, pid: int) -> bool:
+def ends_within(seconds: float, process: subprocess.Popen[str]) -> bool:
     """Wait so long for the end of a child, which somebody has still to reap; say whether it has ended."""
-    with os.fdopen(os.pidfd_open(pid)) as descriptor:
+    with os.fdopen(os.pidfd_open(process.pid)) as descriptor:
         return bool(select.select([descriptor], [], [], max(0.0, seconds))[0])

@@ -1,18 +1,20 @@
 """The campaign finds what programs do wrong: here are some that do, one for each fault."""
 
+import os
+
 import pytest
 
-from tests.faults.__main__ import in_processes
 from tests.faults.case import CLEAR, HANG, LOST, TRACEBACK, UNCLEAR, Case, Reference, judge_case, plan
 from tests.faults.conditions import CONDITIONS
 from tests.faults.files import PLAIN, SUBTLE
 from tests.faults.programs import Program
+from tests.faults.stage import workers
 
 TOY = """
 import json, os, signal, sys, time
 from pathlib import Path
 from latent_domains.common.files import write_text
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ProgramError, run
 
 def main():
     how, out = sys.argv[1], Path("out/o.json")
@@ -47,7 +49,20 @@ def main():
         if os.fork() == 0:
             time.sleep(60)
         raise ProgramError("input.json: wrong")
+
+run(main)
 """
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    """A process for cases, whose programs find the toy."""
+    folder = tmp_path_factory.mktemp("toy")
+    (folder / "toy.py").write_text(TOY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{folder}:{os.environ['PYTHONPATH']}")
+        with workers(1) as made:
+            yield made
 
 
 @pytest.mark.program
@@ -69,10 +84,7 @@ def main():
         ("deaf", "SIGTERM", CLEAR),
     ],
 )
-def test_each_kind_of_fault_is_found(how, kind, outcome, tmp_path, monkeypatch):
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "toy.py").write_text(TOY)
-    monkeypatch.syspath_prepend(tmp_path / "lib")
+def test_each_kind_of_fault_is_found(how, kind, outcome, pool, tmp_path):
     base = tmp_path / "valid"
     base.mkdir()
     (base / "input.json").write_text('{"a": 1}')
@@ -84,15 +96,11 @@ def test_each_kind_of_fault_is_found(how, kind, outcome, tmp_path, monkeypatch):
         ("input.json",),
         1,
         goes_on=True,
-        real=0,
-        seconds=5,
+        seconds=10,
         listens="out/listens" if how == "deaf" else "",
     )
     reference = Reference({"kept.json": "[]", "o.json": "['a']"}, 1.0, 8)
-    (tmp_path / "case").mkdir()
-    case = Case(0, program, kind, seed=3)
-    folder = tmp_path / "case" / "here"
-    ((_, verdict),) = in_processes({0: lambda: judge_case(case, base, folder, reference)}, 1)
+    verdict = pool.submit(judge_case, Case(0, program, kind, seed=3), base, tmp_path, reference).result()
     assert verdict.outcome == outcome, verdict
 
 
