@@ -42,13 +42,9 @@ def test_every_step_is_taken_and_what_failed_is_counted(programs: Path, tmp_path
     assert len(trained) == 7 and {*trained} <= {*METHODS}
 
 
-def test_a_trial_without_a_gpu_trains_alone(programs: Path, tmp_path: Path) -> None:
+def test_a_trial_without_a_gpu_trains_alone_and_replaces_no_folder(programs: Path, tmp_path: Path) -> None:
     steps = [line.split()[0] for line in prove(programs, tmp_path / "out", "CPU").stdout.splitlines()[:-1]]
     assert steps[0] == "data" and len(steps) == 15
-
-
-def test_a_folder_that_is_there_stays(programs: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/kept").touch()
+    (tmp_path / "calls").unlink()
     done = prove(programs, tmp_path / "out", "CPU")
-    assert done.returncode == 1 and "exists" in done.stderr and (tmp_path / "out/kept").exists()
+    assert done.returncode == 1 and "exists" in done.stderr and not (tmp_path / "calls").exists()

@@ -123,6 +123,17 @@ def compute(net: caffe.Net, threads: int = 2, seed: int = 2) -> Results:
     return results
 
 
+def on_gpu_and_cpu(
+    folder: Path, shape: tuple[int, ...], layer: str, top: str = "y"
+) -> tuple[Results, Results, Results]:
+    """What a net computes on a GPU, twice, and on the CPU, with the same numbers."""
+    net = make_net(folder, shape, layer, top)
+    found = [compute(net), compute(net)]
+    caffe.set_mode_cpu()
+    on_cpu = make_net(folder, shape, layer.replace("engine: CUDNN", ""), top)
+    return *found, compute(on_cpu)
+
+
 def assert_close(got: Results, expected: Results, tolerance: float) -> None:
     for name, value in expected.items():
         assert np.abs(got[name] - value).max() <= tolerance * np.abs(value).max(), name

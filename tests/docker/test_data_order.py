@@ -70,12 +70,18 @@ def test_without_a_seed_it_is_the_databases_order(numbered, tmp_path):
     assert batches(net_of(tmp_path, numbered, x=""), "x", 3) == [list(range(RECORDS))] * 3
 
 
+def refused(folder: Path, lmdb: Path, order: str) -> str:
+    """What Caffe says of a layer that it does not take."""
+    net = folder / "net.prototxt"
+    net.write_text(LAYER.format(name="x", lmdb=lmdb, rows=1, order=order))
+    done = subprocess.run(["caffe", "time", "-model", net], capture_output=True, text=True)
+    assert done.returncode
+    return done.stderr
+
+
 def test_a_database_without_records_is_refused(tmp_path):
     lmdb.open(str(tmp_path / "empty"), map_size=1 << 20).close()
-    net = tmp_path / "net.prototxt"
-    net.write_text(LAYER.format(name="x", lmdb=tmp_path / "empty", rows=1, order="shuffle_seed: 3"))
-    done = subprocess.run(["caffe", "time", "-model", net], capture_output=True, text=True)
-    assert done.returncode and f"{tmp_path}/empty has no records" in done.stderr
+    assert f"{tmp_path}/empty has no records" in refused(tmp_path, tmp_path / "empty", "shuffle_seed: 3")
 
 
 def numbers(folder: Path, text: str) -> str:
@@ -110,7 +116,4 @@ def test_with_a_seed_each_epoch_has_the_records_of_a_file_in_an_order_of_its_own
 )
 def test_a_file_without_such_records_is_refused(text, message, numbered, tmp_path):
     told = f'records: "{tmp_path}/other.txt"' if text is None else numbers(tmp_path, text)
-    net = tmp_path / "net.prototxt"
-    net.write_text(LAYER.format(name="x", lmdb=numbered, rows=1, order=told))
-    done = subprocess.run(["caffe", "time", "-model", net], capture_output=True, text=True)
-    assert done.returncode and message in done.stderr
+    assert message in refused(tmp_path, numbered, told)

@@ -13,7 +13,7 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.nets import lite0
 from tests.caffe_layers.emulation import emulator
-from tests.docker.test_cpu_threads import assert_close, compute, convolution, make_net, values
+from tests.docker.test_cpu_threads import assert_close, compute, convolution, make_net, on_gpu_and_cpu, values
 from tests.gpu import WHY_NO_GPU
 
 
@@ -108,14 +108,8 @@ def test_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
 @pytest.mark.parametrize("name", [*DEPTHWISE, *OTHERS, *ON_CUDNN])
 def test_a_gpu_computes_what_the_cpu_does(name, tmp_path, on_gpu):
     shape, text = {**DEPTHWISE, **OTHERS, **ON_CUDNN}[name]
-    net = make_net(tmp_path, shape, layer(text))
-    got, again = compute(net), compute(net)
-    caffe.set_mode_cpu()
-    text = text.replace("engine: CUDNN", "")
-    on_cpu = make_net(tmp_path, shape, layer(text))
-    for mine, its in zip(on_cpu.params["layer"], net.params["layer"], strict=True):
-        mine.data[...] = its.data
-    assert_close(got, compute(on_cpu), 1e-5 if name in DEPTHWISE else 1e-4)
+    got, again, on_cpu = on_gpu_and_cpu(tmp_path, shape, layer(text))
+    assert_close(got, on_cpu, 1e-5 if name in DEPTHWISE else 1e-4)
     if name in DEPTHWISE:
         assert all(got[key].tobytes() == again[key].tobytes() for key in got)
 

@@ -50,11 +50,8 @@ def run(variable, tmp_path):
 
 @pytest.mark.program
 def test_a_processor_that_openblas_does_not_know(tmp_path):
+    """It gets the best kernels that it can run, unless the environment asks for others."""
     cores = [isa.asked["OPENBLAS_CORETYPE"] for isa in ISAS.values() if flags().issuperset(isa.flags.split())]
     best = cores[-1] if len(cores) > 1 else "Prescott"  # SSE4.2 alone is no more than OpenBLAS takes
     assert run("unset", tmp_path) == ["Prescott", best, "None", "True"]
-
-
-@pytest.mark.program
-def test_what_the_environment_asks_for_stays(tmp_path):
     assert run("set", tmp_path) == ["Prescott", "Prescott", "b'Prescott'", "True"]

@@ -5,7 +5,6 @@ And 15-python-layer-text.patch: a param_str that is no UTF-8 reaches the layer, 
 
 import re
 import subprocess
-from pathlib import Path
 
 import caffe
 import pytest
@@ -31,23 +30,13 @@ FAULTS = {
 }
 
 
-def net_file(folder: Path, module: str, layer: str, param_str: str = "") -> str:
-    file = folder / "net.prototxt"
-    file.write_text(NET.format(module=module, layer=layer, param_str=param_str))
-    return str(file)
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-def test_pycaffe_raises_it(fault, tmp_path):
+def test_pycaffe_raises_it_and_caffe_prints_it_and_fails(fault, tmp_path):
     description, error, message = FAULTS[fault]
+    file = tmp_path / "net.prototxt"
+    file.write_text(NET.format(**{"param_str": "", **description}))
     with pytest.raises(error, match=message):
-        caffe.Net(net_file(tmp_path, **description), caffe.TEST)
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_caffe_prints_it_and_fails(fault, tmp_path):
-    description, error, message = FAULTS[fault]
-    command = ["caffe", "time", "-model", net_file(tmp_path, **description), "-iterations", "1"]
-    done = subprocess.run(command, capture_output=True, text=True)
+        caffe.Net(str(file), caffe.TEST)
+    done = subprocess.run(["caffe", "time", "-model", file, "-iterations", "1"], capture_output=True, text=True)
     assert done.returncode == 1
     assert f"{error.__name__}: " in done.stderr and re.search(message, done.stderr)

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import caffe
 import numpy as np
 import pytest
 
 from tests.caffe_layers.emulation import emulator
 from tests.docker.patched import unpack
-from tests.docker.test_cpu_threads import assert_close, compute, make_net
+from tests.docker.test_cpu_threads import assert_close, compute, make_net, on_gpu_and_cpu
 from tests.gpu import WHY_NO_GPU
 
 SHAPES = {
@@ -37,12 +36,10 @@ THREADS = 256
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_gpu_computes_what_the_cpu_does(name: str, form: str, top: str, tmp_path: Path, on_gpu: None) -> None:
-    net = make_net(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)
-    got, again = compute(net), compute(net)
-    caffe.set_mode_cpu()
+    got, again, on_cpu = on_gpu_and_cpu(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)
     # The gradients of one number are sums of all, which nearly cancel.
     tolerance = 1e-4 if form == "of one number" else 1e-5
-    assert_close(got, compute(make_net(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)), tolerance)
+    assert_close(got, on_cpu, tolerance)
     assert all(got[key].tobytes() == again[key].tobytes() for key in got)
 
 

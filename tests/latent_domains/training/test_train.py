@@ -87,11 +87,7 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
 
     with pytest.raises(ProgramError, match=f"was trained to iteration {reached}: pass --resume"):
         train_all([folder], threads=1)
-    text = folder.solver.read_text()
-    folder.solver.write_text(text.replace("max_iter: 100000", f"max_iter: {reached + 5}"))
-    description = folder.path / "experiment.json"
-    description.write_text(description.read_text().replace('"iterations": 100000', f'"iterations": {reached + 5}'))
-    folder = RunFolder.load(folder.path)
+    folder = lasting(folder, reached + 5)
     seconds = json.loads(folder.training.read_text())["seconds"]
     train_all([folder], threads=1, resume=True)
     record = json.loads(folder.record.read_text())
