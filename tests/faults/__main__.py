@@ -8,6 +8,7 @@ campaign; moments of signals are drawn by the seed, what a program is at then de
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=positive, default=len(os.sched_getaffinity(0)), help="default: one a core")
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep inputs and failed cases here")
     options = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background a shell has it ignored
     with tempfile.TemporaryDirectory(prefix="faults-") as temporary:
         return campaign(options, (options.work or Path(temporary)).resolve())
 

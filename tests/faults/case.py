@@ -131,7 +131,7 @@ def _check_damage(case: Case, stage: Stage, base: Path, file: Path, reference: R
     if case.kind in SUBTLE:  # what a list names may be missing, and is named then
         words += [entry.partition(">")[0] for entry in case.program.inputs]
     named = any(word in ended.stdout + ended.stderr for word in words)
-    if ended.code and not named and case.program.ours:
+    if ended.code and not named:
         raise Wrong(UNCLEAR, f"nothing names {name}", ended)
     if not ended.code and case.kind in PLAIN and not named and after != reference.outputs:
         raise Wrong(UNCLEAR, "no word about it, and another result", ended)
@@ -181,7 +181,7 @@ def _check_end(ended: Ended, stage: Stage, case: Case) -> None:
         raise Wrong(UNCLEAR, f"left running: {'; '.join(ended.left)}", ended)
     if ended.megabytes > MEGABYTES:
         raise Wrong(UNCLEAR, f"it took {ended.megabytes} MB", ended)
-    if ended.code in (0, *(-number for number in stage.sent)) or not case.program.ours:
+    if ended.code in (0, *(-number for number in stage.sent)):
         return
     lines = [line for line in ended.stderr.splitlines() if line.strip()]
     last = lines[-1] if lines else ""

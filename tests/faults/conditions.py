@@ -24,7 +24,6 @@ def _full_disk(stage: Stage) -> str:
 
 def _file_size_limit(stage: Stage) -> str:
     size = stage.rng.choice((0, 1, stage.rng.randrange(1, 1 << 12), stage.rng.randrange(1, max(2, stage.growth))))
-    size = max(size, stage.program.room)
     stage.end(stage.start(before=files_up_to(size)))
     return f"no file above {size} bytes"
 

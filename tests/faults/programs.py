@@ -3,8 +3,6 @@
 import sys
 from dataclasses import dataclass
 
-from latent_domains.common.program import ROOT
-
 
 @dataclass(frozen=True)
 class Program:
@@ -25,19 +23,9 @@ class Program:
     seconds: float = 60
     """What is longer counts as a hang, on a busy machine too."""
 
-    room: int = 0
-    """Bytes that a full disk or a limit leaves it: what is not ours writes before it reads what is."""
-    listens: str = ""
-    """A folder that it makes once it has read what is ours: signals come later than that."""
-
     @property
     def name(self) -> str:
         return self.module.removeprefix("tools.")
-
-    @property
-    def ours(self) -> bool:
-        """Whether its messages are this project's."""
-        return self.module != "snakemake"
 
     @property
     def argv(self) -> list[str]:
@@ -51,11 +39,6 @@ class Program:
 _MODEL = ("model.prototxt", "model.caffemodel", "model.json")
 _RUN = ("run/*.prototxt", "run/*.json", "run/train.log", "run/snapshots/*")
 _IMAGES = ("night/*/*.png",)
-_SNAKEMAKE = (
-    f"--snakefile {ROOT}/Snakefile --directory out --cores 2 "
-    "--config experiments=../experiments data=../data runs=runs -- tables/tiny"
-)
-
 PROGRAMS = (
     Program(
         "tools.build_lmdb",
@@ -157,17 +140,5 @@ PROGRAMS = (
         15,
         True,
         seconds=300,
-    ),
-    Program(
-        "snakemake",
-        _SNAKEMAKE,
-        ("experiments", "data", "runs>out/runs"),
-        ("experiments/tiny.yaml", "data/digits/*/data.mdb", "out/runs/digits/*/record.json"),
-        8,
-        True,
-        False,
-        seconds=600,
-        room=1 << 16,
-        listens="out/.snakemake/locks",
     ),
 )

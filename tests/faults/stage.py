@@ -7,7 +7,6 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -91,7 +90,7 @@ class Stage:
             places[base / name] = self.folder / (place or name)
         if small_disk:
             held = sum(_pages(source) for source, target in places.items() if target.is_relative_to(self.out))
-            room = max(self.rng.randrange(max(1, self.growth)), self.program.room)
+            room = self.rng.randrange(max(1, self.growth))
             self.room = room if self._mount(0, held + room) else None
         for source, target in places.items():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -107,13 +106,8 @@ class Stage:
 
     def start_for_a_while(self) -> tuple[subprocess.Popen[str], float]:
         """Start the program and let it run for a random time; return its process and these seconds."""
-        moment, begun = self.moment(), time.monotonic()
-        process = self.start()
-        if self.program.listens:
-            while not (self.folder / self.program.listens).exists() and not ends_within(0.02, process):
-                pass
-            begun = time.monotonic() - _STARTED
-        ends_within(begun + moment - time.monotonic(), process)
+        moment, process = self.moment(), self.start()
+        ends_within(moment, process)
         return process, moment
 
     def start(

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from caffe.proto import caffe_pb2
 from google.protobuf import text_format
 
+from latent_domains.models.graph import kind
+
 STATISTICS = {"MDALayer", "BatchNorm"}
 
 
@@ -15,11 +17,6 @@ def parse(text: str) -> caffe_pb2.NetParameter:
 def layers(text: str) -> dict[str, caffe_pb2.LayerParameter]:
     """The layers of a net's text by name."""
     return {layer.name: layer for layer in parse(text).layer}
-
-
-def kind(layer: caffe_pb2.LayerParameter) -> str:
-    """The type of a layer, a Python layer's class."""
-    return layer.python_param.layer if layer.type == "Python" else layer.type
 
 
 def is_loss(layer: caffe_pb2.LayerParameter) -> bool:

@@ -6,9 +6,10 @@ import caffe
 import numpy as np
 import pytest
 
+from latent_domains.models.graph import kind
 from tests.latent_domains.convert.fold.models import trained, tried
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import kind, layers, parse
+from tests.latent_domains.nets.graphs import layers, parse
 
 BATCH = 8
 

@@ -14,6 +14,7 @@ from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
+from latent_domains.models.graph import kind
 from latent_domains.models.model import open_net
 from latent_domains.nets.committed import (
     COMMITTED,
@@ -24,7 +25,7 @@ from latent_domains.nets.committed import (
     default_files,
     nets_of,
 )
-from tests.latent_domains.nets.graphs import STATISTICS, is_loss, kind, parse, reached
+from tests.latent_domains.nets.graphs import STATISTICS, is_loss, parse, reached
 
 KEPT = committed_files()
 FILES = {FC7_NET: KEPT[FC7_NET]}

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from latent_domains.experiment.datasets import DATASETS
+from latent_domains.models.graph import kind
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import kind, layers
+from tests.latent_domains.nets.graphs import layers
 
 
 def test_each_branch_decides_about_its_own_rows():

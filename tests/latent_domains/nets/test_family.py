@@ -11,8 +11,9 @@ from caffe.proto import caffe_pb2
 from latent_domains.data.domain_labels import UNKNOWN, write_domain_labels
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.methods import CONTROLS, METHODS
+from latent_domains.models.graph import kind
 from tests.latent_domains.nets import experiments
-from tests.latent_domains.nets.graphs import kind, layers, parse
+from tests.latent_domains.nets.graphs import layers, parse
 
 BATCH = 8
 

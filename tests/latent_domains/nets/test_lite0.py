@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.models.graph import kind
 from latent_domains.models.model import open_net
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.family import deploy_net
@@ -14,7 +15,7 @@ from latent_domains.nets.lite0 import blocks, converted_net
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import kind, layers, parse
+from tests.latent_domains.nets.graphs import layers, parse
 from tests.pictures import QUICK, draw, train
 from tests.programs import program
 

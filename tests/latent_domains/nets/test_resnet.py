@@ -5,10 +5,11 @@ import pytest
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import METHODS
+from latent_domains.models.graph import kind
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.resnet import DEPTHS, blocks, converted_net
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import kind, layers, learners, parse
+from tests.latent_domains.nets.graphs import layers, learners, parse
 from tests.pictures import QUICK, train
 from tests.programs import program
 
