@@ -127,11 +127,13 @@ def on_gpu_and_cpu(
     folder: Path, shape: tuple[int, ...], layer: str, top: str = "y"
 ) -> tuple[Results, Results, Results]:
     """What a net computes on a GPU, twice, and on the CPU, with the same numbers."""
-    net = make_net(folder, shape, layer, top)
-    found = [compute(net), compute(net)]
-    caffe.set_mode_cpu()
-    on_cpu = make_net(folder, shape, layer.replace("engine: CUDNN", ""), top)
-    return *found, compute(on_cpu)
+    caffe.set_mode_gpu()
+    try:
+        net = make_net(folder, shape, layer, top)
+        got, again = compute(net), compute(net)
+    finally:
+        caffe.set_mode_cpu()
+    return got, again, compute(make_net(folder, shape, layer.replace("engine: CUDNN", ""), top))
 
 
 def assert_close(got: Results, expected: Results, tolerance: float) -> None:

@@ -106,7 +106,7 @@ def test_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")
 @pytest.mark.parametrize("name", [*DEPTHWISE, *OTHERS, *ON_CUDNN])
-def test_a_gpu_computes_what_the_cpu_does(name, tmp_path, on_gpu):
+def test_a_gpu_computes_what_the_cpu_does(name, tmp_path):
     shape, text = {**DEPTHWISE, **OTHERS, **ON_CUDNN}[name]
     got, again, on_cpu = on_gpu_and_cpu(tmp_path, shape, layer(text))
     assert_close(got, on_cpu, 1e-5 if name in DEPTHWISE else 1e-4)

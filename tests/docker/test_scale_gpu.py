@@ -35,7 +35,7 @@ THREADS = 256
 @pytest.mark.parametrize("top", ["y", "x"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_gpu_computes_what_the_cpu_does(name: str, form: str, top: str, tmp_path: Path, on_gpu: None) -> None:
+def test_a_gpu_computes_what_the_cpu_does(name: str, form: str, top: str, tmp_path: Path) -> None:
     got, again, on_cpu = on_gpu_and_cpu(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)
     # The gradients of one number are sums of all, which nearly cancel.
     tolerance = 1e-4 if form == "of one number" else 1e-5

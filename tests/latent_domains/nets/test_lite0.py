@@ -9,32 +9,16 @@ import pytest
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.graph import kind
 from latent_domains.models.model import open_net
-from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.family import deploy_net
-from latent_domains.nets.lite0 import blocks, converted_net
+from latent_domains.nets.lite0 import blocks
 from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.latent_domains.nets.experiments import nets_of
-from tests.latent_domains.nets.graphs import layers, parse
+from tests.latent_domains.nets.graphs import layers
 from tests.pictures import QUICK, draw, train
 from tests.programs import program
 
 LITE0 = {"network": "lite0", "image_size": 64}
-
-
-@pytest.mark.parametrize(
-    ("method", "normalise"),
-    [
-        ("source_only", Normalisation("bn", 0, 0.95)),
-        ("mda", Normalisation("mda", 4, 0.95)),
-        ("dial", Normalisation("mda", 2, 0.95)),
-    ],
-)
-def test_converted_net_is_the_trained_one_up_to_its_features(method, normalise):
-    trained = parse(nets_of("pacs", method, network="lite0")[1]["deploy"])
-    assert [layer.name for layer in trained.layer][-2:] == ["classifier", "prob"]
-    assert list(converted_net(normalise, None).to_proto().layer) == list(trained.layer)[:-2]
-    assert [layer.name for layer in converted_net(normalise, 10).to_proto().layer][-2:] == ["fc10", "prob"]
 
 
 def test_every_bn_but_conv1s_is_mda_with_the_nets_own_epsilon():

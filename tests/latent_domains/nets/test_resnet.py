@@ -1,11 +1,14 @@
 """ResNets read as graphs, and trained on real pictures, if only for a few iterations."""
 
+from functools import partial
+
 import pytest
 
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import METHODS
 from latent_domains.models.graph import kind
+from latent_domains.nets import lite0
 from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.resnet import DEPTHS, blocks, converted_net
 from tests.latent_domains.nets.experiments import nets_of
@@ -15,6 +18,11 @@ from tests.programs import program
 
 
 @pytest.mark.parametrize(
+    ("network", "convert"),
+    [("resnet18", partial(converted_net, DEPTHS[18])), ("lite0", lite0.converted_net)],
+    ids=["resnet18", "lite0"],
+)
+@pytest.mark.parametrize(
     ("method", "normalise"),
     [
         ("source_only", Normalisation("bn", 0, 0.95)),
@@ -22,13 +30,12 @@ from tests.programs import program
         ("dial", Normalisation("mda", 2, 0.95)),
     ],
 )
-def test_converted_net_is_the_trained_one_up_to_its_features(method, normalise):
-    trained = parse(nets_of("pacs", method)[1]["deploy"])
-    assert [layer.name for layer in trained.layer][-2:] == ["classifier", "prob"]
-    assert list(converted_net(DEPTHS[18], normalise, None).to_proto().layer) == list(trained.layer)[:-2]
-    whole = converted_net(DEPTHS[18], normalise, 10).to_proto().layer
-    assert list(whole)[:-2] == list(trained.layer)[:-2]
-    assert [layer.name for layer in whole][-2:] == ["fc10", "prob"]
+def test_converted_net_is_the_trained_one_up_to_its_features(method, normalise, network, convert):
+    trained = list(parse(nets_of("pacs", method, network=network)[1]["deploy"]).layer)
+    assert [layer.name for layer in trained][-2:] == ["classifier", "prob"]
+    assert list(convert(normalise, None).to_proto().layer) == trained[:-2]
+    whole = list(convert(normalise, 10).to_proto().layer)
+    assert whole[:-2] == trained[:-2] and [layer.name for layer in whole][-2:] == ["fc10", "prob"]
 
 
 @pytest.mark.parametrize("layers", DEPTHS)
