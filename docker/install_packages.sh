@@ -2,9 +2,7 @@
 # Install Debian packages: docker/install_packages.sh LIST…, each LIST a file docker/packages/LIST.txt.
 # The one step of the set-up that needs root; it does nothing, and needs nobody, when all are there.
 #
-# A line of a list is a package and, unless main has it, Debian's components that it and what it depends on are in.
-# Where apt does not know it, entries for these are derived from the one for main and serve this one call; the machine's
-# own sources stay as they are.
+# A line of a list is a package and, unless main has it, the components of Debian that it and what it depends on are in.
 set -euo pipefail
 
 fail() { printf 'install_packages: %s\n' "$*" >&2; exit 1; }
@@ -40,12 +38,11 @@ Install sudo, or run as root: docker/install_packages.sh $*"
   as_root=(sudo)
 fi
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-log=$scratch/log options=()
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 # apt STEP…: run apt-get; on failure show the end of its words.
 apt() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "${options[@]}" "$@" </dev/null >"$log" 2>&1 &&
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" </dev/null >"$log" 2>&1 &&
     return
   tail -n 20 "$log" >&2
   fail "apt-get could not install: ${missing[*]}"
@@ -53,21 +50,12 @@ apt() {
 
 echo "installing ${#missing[@]} Debian packages: ${missing[*]}"
 apt update
-is_known() { apt-cache show --no-all-versions "$1" 2>/dev/null | grep -q '^Version:'; }
-components=$(for package in "${missing[@]}"; do
-  [ -z "${components_of[$package]}" ] || is_known "$package" || printf '%s\n' ${components_of[$package]}
-done | sort -u | xargs)
-if [ -n "$components" ]; then
-  chmod 755 "$scratch"  # apt reads it as a user of its own
-  "$here/debian_sources.sh" "$components" "$scratch/sources" ||
-    fail "these packages are in Debian's components $components, which were not found: ${missing[*]}"
-  # Beside the machine's own entries, whose files have the names they have there.
-  for file in /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
-    [ ! -r "$file" ] || cp "$file" "$scratch/sources"
-  done
-  options=(-o "Dir::Etc::SourceParts=$scratch/sources")
-  apt update
-fi
+for package in "${missing[@]}"; do
+  components=${components_of[$package]}
+  [ -z "$components" ] || apt-cache show --no-all-versions "$package" 2>/dev/null | grep -q '^Version:' ||
+    fail "apt does not know $package, which is in Debian's components $components: add them to main in apt's sources," \
+      "such as /etc/apt/sources.list.d/debian.sources, and run this again"
+done
 # Before anything is installed: the packages of Python have wheels for these versions.
 python=$(apt-cache show --no-all-versions python3 2>/dev/null | sed -n 's/^Version: //p')
 { dpkg --compare-versions "$python" ge 3.11 && dpkg --compare-versions "$python" lt 3.15; } ||

@@ -21,7 +21,7 @@ def test_an_argument_is_declared_where_it_is_used() -> None:
     """Docker leaves an argument of the file's head empty in a stage that does not declare it again."""
     for stage in STAGES:
         declared = set(re.findall(r"^ARG (\w+)", stage, re.MULTILINE))
-        used = set(re.findall(r"\$\{?(VARIANT|CUDA|CUDNN|CUDA_ARCH_BIN|VERSION|REVISION)\b", stage))
+        used = set(re.findall(r"\$\{?(VARIANT|CUDA|CUDNN|CUDA_ARCH_BIN|NON_FREE|VERSION|REVISION)\b", stage))
         assert used <= declared, stage.splitlines()[0]
 
 
