@@ -205,20 +205,11 @@ def test_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny
 
 
 @pytest.mark.program
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda file: None, "w.caffemodel: no such file, expected a caffemodel"),
-        (lambda file: file.write_bytes(b"no model"), "8 bytes that are no caffemodel"),
-        (lambda file: file.write_bytes(caffe_pb2.NetParameter(name="x").SerializeToString()), "none of the layers"),
-    ],
-)
-def test_weights_that_are_none_are_refused_before_training(make, message, tiny_data, tmp_path):
-    folder = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU")
-    make(tmp_path / "w.caffemodel")
-    options = ("--solver-mode", "CPU", "--weights", tmp_path / "w.caffemodel")
-    done = program("train", "--threads", "1", *options, folder.path)
-    assert done.returncode == 1 and message in done.stderr
+def test_weights_of_another_net_are_refused_before_training(tiny_data, tmp_path):
+    folder, weights = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU"), tmp_path / "w.caffemodel"
+    weights.write_bytes(caffe_pb2.NetParameter(name="x").SerializeToString())
+    done = program("train", "--threads", "1", "--solver-mode", "CPU", "--weights", weights, folder.path)
+    assert done.returncode == 1 and "none of the layers" in done.stderr
     assert not folder.log.exists() and not list(folder.snapshots.iterdir())
     assert mode_of(folder) == "GPU"  # a refusal changes nothing
 
