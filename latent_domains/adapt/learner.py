@@ -99,8 +99,10 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
     defaults: dict[str, Any] = {"iterations": ITERATIONS} if learner.features_alone else {}
     if learner.on_features and chosen["method"] in EQUAL_CLASSES:
         defaults["equal_classes"] = True
+    if chosen["method"] in (*LATENT, "multi_source"):
+        defaults["k_target"] = 1
     if chosen["method"] == "mda":
-        defaults |= {"k_target": 1, **(ON_FEATURES if learner.on_features else FINE_TUNED)}
+        defaults |= ON_FEATURES if learner.on_features else FINE_TUNED
         if (chosen.get("k_target") or 1) > 1:
             defaults["branch_input"] = "final"
     return {name: defaults.get(name) if value is None else value for name, value in chosen.items()}

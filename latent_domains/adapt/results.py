@@ -9,6 +9,7 @@ from latent_domains.adapt.task import Paths, Task
 from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
+from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.evaluate import summary
 from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
@@ -17,7 +18,10 @@ from latent_domains.runs.run_folder import RunFolder
 def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
     lmdbs, limit = source_lmdbs(folder), max(folder.experiment.data.counts.values())
-    found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
+    if folder.experiment.method.has_branch:
+        found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
+    else:
+        found = assigned_domains(folder)
     names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
     rows = (
         [source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)]

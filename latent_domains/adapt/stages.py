@@ -204,7 +204,7 @@ def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -
     yield Stage(baseline_files(paths, folder), lambda: write_baselines(paths, folder))
     yield Stage(paths.model_files, model)
     yield Stage([paths.predictions], predictions)
-    if folder.experiment.method.has_branch:
+    if folder.experiment.method.finds_domains:
         yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
     yield Stage([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report))
     yield Stage([paths.readme], lambda: write_readme(task, folder))

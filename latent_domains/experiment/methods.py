@@ -92,6 +92,11 @@ class Method:
         return self.has_branch or self.has_target_branch
 
     @property
+    def finds_domains(self) -> bool:
+        """Whether it finds latent source domains, by a branch or before training by style."""
+        return self.has_branch or self.reads_style
+
+    @property
     def knows_some(self) -> bool:
         """Whether the branch learns from domain labels of some images."""
         return False

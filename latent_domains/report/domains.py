@@ -103,7 +103,7 @@ def draw_matrix(
 
 
 def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
-    """The latent domains of finished runs with a branch."""
+    """The latent domains of finished runs that find them."""
     rows = []
     for run in runs:
         usage = run.record.domain_usage
@@ -114,22 +114,22 @@ def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
 
 
 def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]) -> Section:
-    """Show how branches divide the source images: a table of all runs, pictures of some."""
+    """Show how branches, or clusters of style, divide the source images: a table of all runs, pictures of some."""
     blocks: list[Block] = []
-    with_branch = [run for task in tasks for run in task.runs if run.experiment.method.has_branch and run.record]
-    if not with_branch:
-        blocks.append(Text("None of the finished runs has a branch that predicts latent source domains."))
+    finding = [run for task in tasks for run in task.runs if run.experiment.method.finds_domains and run.record]
+    if not finding:
+        blocks.append(Text("None of the finished runs finds latent source domains."))
     else:
-        several = [run for run in with_branch if run.experiment.k > 1]
+        several = [run for run in finding if run.experiment.k > 1 and run.experiment.method.has_branch]
         collapsed = [run for run in several if run.record.domain_usage.collapsed]
         if collapsed:
             text = f"In {len(collapsed)} of {len(several)} runs with k > 1 the branch collapsed: it puts "
             text += f"{100 * COLLAPSED:.0f} % or more of the source images into one latent domain, so that mDA is DIAL "
             blocks.append(Text(text + "with domains to spare."))
-        if len(with_branch) > 1:
-            blocks.append(_shares_table(with_branch))
+        if len(finding) > 1:
+            blocks.append(_shares_table(finding))
     for run in pictured:
-        if run.experiment.method.has_branch and run.record:
+        if run.experiment.method.finds_domains and run.record:
             blocks += _discovery(run)
     return Section("domains", "The latent domains", blocks)
 
@@ -138,6 +138,9 @@ def _discovery(run: LoadedRun) -> list[Block]:
     usage, history = run.record.domain_usage, run.record.domain_usage_history or []
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
     charts = []
+    if not run.experiment.method.has_branch:
+        blocks.append(Text("They were found by the pictures' style, before training.", note=True))
+        return [*blocks, Charts(f"domains-{run.name}", [matrix_chart(usage)])]
     if len(history) > 1:
         charts.append(_history_chart(history))
     else:

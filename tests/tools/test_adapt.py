@@ -215,7 +215,10 @@ def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "clusters of style as w, k=2, equal classes" in done.stdout
     out = tmp_path / "out"
-    assert set(names(out)) == RESULTS - {"domains.csv"}
+    assert set(names(out)) == RESULTS
+    assert [(row["source"], row["domain"]) for row in rows(out / "domains.csv")] in (
+        [("night", one)] * 12 + [("day", other)] * 12 for one, other in ("12", "21")
+    )
     assert names(out / "data" / "out_style") == ["day", "night"], "of the sources alone"
     folder = RunFolder.load(out / "run")
     assert folder.read_record().domain_usage.purity == 1, "drawn shapes by night and by day"

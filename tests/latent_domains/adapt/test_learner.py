@@ -38,6 +38,12 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
     assert with_defaults(Learner("lite0"), dial) == dial
 
 
+@pytest.mark.parametrize("method", ["mda", "multi_source", "style_w"])
+def test_several_targets_are_one_domain_and_need_no_branch(method):
+    nothing = {"method": method, **dict.fromkeys(ON_FEATURES), "k_target": None}
+    assert with_defaults(Learner("lite0"), nothing)["k_target"] == 1
+
+
 @pytest.mark.parametrize(
     ("network", "method", "expected"),
     [
