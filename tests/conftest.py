@@ -1,15 +1,10 @@
-"""Shared by all tests: what tools/ tells Caffe and ONNX Runtime before anything imports them; signals are heard."""
+"""Shared by all tests: libraries are prepared as for programs, before anything imports them; signals are heard."""
 
-import os
-
-os.environ.setdefault("GLOG_minloglevel", "2")
-os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-
-from tests.fixtures import mirror, server, tiny_data, trained, trained_on_sources  # noqa: F401
-from tests.marks import pytest_configure, pytest_ignore_collect, pytest_itemcollected  # noqa: F401
-from tests.pictures import features, lite0_features, pictures, small_pictures, styles  # noqa: F401
+from latent_domains.common.start import prepare_libraries
 from tests.programs import hear_signals, leave_a_locale_out_that_is_not_there
-from tests.shortcuts import evaluation_apart, shortcuts  # noqa: F401
 
+pytest_plugins = ["tests.fixtures", "tests.marks", "tests.pictures", "tests.shortcuts"]
+
+prepare_libraries()
 hear_signals()
 leave_a_locale_out_that_is_not_there()

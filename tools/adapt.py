@@ -17,6 +17,11 @@ README.txt, which explains these files. Ctrl-C stops the program; the same comma
 nothing. On a processor, the program first estimates and prints the time of the training. More: docs/own_images.md.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.adapt")
+
 import argparse
 import shlex
 import sys
@@ -33,7 +38,7 @@ from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.weights import NONE
 from latent_domains.common.arguments import add_image_options, add_tree_option, path, positive, program_parser
 from latent_domains.common.files import check_apart
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT
 from latent_domains.common.wording import some
 from latent_domains.data.domain_images import TaskImages, read_images
 from latent_domains.experiment.experiment import Experiment
@@ -213,7 +218,3 @@ def main() -> None:
             print("", *results, f"Next step: fine-tune the whole net {learner.network}.", "", sep="\n", flush=True)
         results = carry_out(job, notes, **how)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")
-
-
-if __name__ == "__main__":
-    run(main)

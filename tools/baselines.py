@@ -17,6 +17,11 @@ The first two use their domains as an ensemble and by matching (only the domain 
 both. Labels of the target serve only for the accuracy. Methods and choices: docs/baselines.md.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.baselines")
+
 import argparse
 from dataclasses import fields
 from pathlib import Path
@@ -24,7 +29,7 @@ from pathlib import Path
 from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.options import add_experiment_options
@@ -111,7 +116,3 @@ def main() -> None:
     print(said)
     if equals := record.baseline["k_equals"]:
         print(f"k = {record.baseline['k']} is no better than {', '.join(map(str, equals))}: within two standard errors")
-
-
-if __name__ == "__main__":
-    run(main)

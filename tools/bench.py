@@ -4,13 +4,18 @@ On a CPU, compare with Caffe's BatchNorm and PyTorch; on a GPU, with a copy of t
 code is 0 if everything was measured, even if goals are missed (the table says which), and 1 after an error.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.bench")
+
 import argparse
 import datetime
 import os
 from collections.abc import Callable
 
 from latent_domains.common.arguments import natural, positive, program_parser, seconds
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ProgramError
 
 
 def main() -> None:
@@ -88,7 +93,3 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gpu", type=natural, metavar="N", help="measure the layers on this GPU, by CUDA's number")
     parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one a core)")
     return parser.parse_args()
-
-
-if __name__ == "__main__":
-    run(main)

@@ -10,6 +10,11 @@ turned by its EXIF) is encoded again. A WebP is turned by its EXIF, and the firs
 is stored; convert_imageset with Debian 12's OpenCV (4.6) does not turn WebPs and leaves GIFs and animated WebPs out.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.build_lmdb")
+
 import argparse
 import re
 import shlex
@@ -24,7 +29,7 @@ from latent_domains.common.arguments import (
     natural,
     program_parser,
 )
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Found, read_class_tree, read_classes, read_list
@@ -112,7 +117,3 @@ def main() -> None:
     print(f"{options.out}: {stored} images" + (f" of {len(classes)} classes" if classes else "") + skipped)
     if found is not None:
         print(f"{options.input}: {found.counted()}", *found.left_out(), sep="\n")
-
-
-if __name__ == "__main__":
-    run(main)

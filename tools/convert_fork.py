@@ -16,12 +16,16 @@ ours. Compare all common blobs in the deploy net and in the training net, with b
 statistics of every domain.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.convert_fork")
+
 import argparse
 import re
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import run
 from latent_domains.convert.fork.converter import convert
 from latent_domains.convert.options import add_converter_options, converter_options
 
@@ -53,7 +57,3 @@ def main() -> None:
     options = _options()
     values = dict(options.set)
     convert(options.net, options.weights, options.out, values=values, options=converter_options(options))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -27,11 +27,15 @@ Before writing, run the checkpoint's own net (an ONNX file itself; else one that
 on random inputs and, with --images, on images. Compare the stem, every block, the features and the scores.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.convert_torch")
+
 import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser, real
-from latent_domains.common.program import run
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
 from latent_domains.convert.torch.conversion import IMAGENET, convert
 
@@ -86,7 +90,3 @@ def main() -> None:
         channels=options.channels,
         prefix=options.prefix,
     )
-
-
-if __name__ == "__main__":
-    run(main)

@@ -5,11 +5,16 @@ paper's. No run gets a domain label. Print the accuracies on the target. Draw th
 held-out images of each true source domain, and write one page about all of it, report.html.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.demo")
+
 from pathlib import Path
 
 from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
 from latent_domains.common.markdown import table
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo as demo_data
@@ -71,7 +76,3 @@ def main() -> None:
     report = options.runs / "report.html"
     build([folder.path for folder in folders], report)
     print(f"report: {report}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -16,8 +16,12 @@ pictures of each domain, its classes, how stable it is), and statistics (LMDBs).
 call: with another --k it takes seconds.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.discover")
+
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -33,7 +37,6 @@ from latent_domains.common.arguments import (
     program_parser,
 )
 from latent_domains.common.files import check_apart, check_free
-from latent_domains.common.program import run
 from latent_domains.convert.backbone_options import (
     RESNET18,
     add_backbone_options,
@@ -84,7 +87,6 @@ def _backbone(options: argparse.Namespace) -> tuple[str, OnnxBackbone]:
 
 
 def main() -> None:
-    os.environ.setdefault("GLOG_minloglevel", "2")
     options = _options()
     table, page = options.out / "domains.csv", options.out / "report.html"
     check_free(table, page, force=options.force)
@@ -106,7 +108,3 @@ def main() -> None:
     command = shlex.join(["python", "-m", "tools.discover", *sys.argv[1:]])
     write_page(found, page, backbone=what, command=command, figures=options.figures)
     print(f"wrote {table} and {page}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -5,13 +5,18 @@ before it, and Python layers show their class. Colours mark data, weights, branc
 end in an ellipse; each layer that reads them shows their name at its left.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.draw")
+
 from pathlib import Path
 
 from caffe.proto import caffe_pb2
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside
-from latent_domains.common.program import ROOT, ProgramError, from_root, run
+from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.definition import for_phase
 from latent_domains.models.drawing import FORMATS, draw
@@ -60,7 +65,3 @@ def main() -> None:
         with write_aside(file) as aside:
             aside.write_bytes(drawn)
         print(f"wrote {from_root(file)}")
-
-
-if __name__ == "__main__":
-    run(main)

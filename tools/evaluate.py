@@ -6,11 +6,15 @@ ones, for each snapshot, on held-out source images if there are any. You may mak
 any time.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.evaluate")
+
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import json_text, write_text
-from latent_domains.common.program import run
 from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.evaluate import domains_summary, evaluate, summary
 from latent_domains.runs.run_folder import RunFolder
@@ -27,7 +31,3 @@ def main() -> None:
     print(f"{options.run}: {summary(folder, record)}")
     for domains in domains_summary(record):
         print(f"{options.run}: {domains}")
-
-
-if __name__ == "__main__":
-    run(main)

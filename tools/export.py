@@ -17,11 +17,15 @@ program prints the reason. If OpenCV computes a layer differently (such as LRN w
 --no-opencv skips this check.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.export")
+
 import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import run
 from latent_domains.convert.fold.export import Source, export, run_source
 from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
 from latent_domains.runs.run_folder import RunFolder
@@ -55,7 +59,3 @@ def main() -> None:
     add_converter_options(parser)
     options = parser.parse_intermixed_args()
     export(_source(options, parser), options.out, converter_options(options), opencv=options.opencv)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -13,10 +13,14 @@ pixels minus 128, of one and of several images. A net with smaller inputs, for e
 counterpart of a field.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.export_onnx")
+
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import run
 from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.onnx.verify import MEAN
 from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
@@ -38,7 +42,3 @@ def main() -> None:
         mean=tuple(options.mean or ()),
         scale=1.0 if options.scale is None else options.scale,
     )
-
-
-if __name__ == "__main__":
-    run(main)

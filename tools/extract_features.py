@@ -22,6 +22,11 @@ Existing features are not extracted again; features of other weights or images a
 Images and weights are compared by their contents, an ONNX model with its external data. These must lie in its folder.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.extract_features")
+
 import argparse
 import os
 import shlex
@@ -39,7 +44,6 @@ from latent_domains.common.arguments import (
     program_parser,
 )
 from latent_domains.common.files import check_apart, json_text, write_text
-from latent_domains.common.program import run
 from latent_domains.common.wording import by
 from latent_domains.convert.backbone_options import (
     RESNET18,
@@ -165,7 +169,3 @@ def main() -> None:
         description = out / features.name / "dataset.json"
         write_text(description, json_text(features.to_json()))
         print(f"{description}: for --dataset of tools.write_run")
-
-
-if __name__ == "__main__":
-    run(main)

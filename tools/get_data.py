@@ -16,12 +16,17 @@ Existing LMDBs are not built again. An LMDB of another seed or of other images i
 are compared by names, labels and contents. The program reads them all only if the times of files have changed.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.get_data")
+
 import argparse
 import os
 from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, natural, program_parser
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
 from latent_domains.data.sets.published import IMAGE_SETS
@@ -104,7 +109,3 @@ def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
 def main() -> None:
     options = _options()
     build_missing(_parts(options), force=options.force)
-
-
-if __name__ == "__main__":
-    run(main)

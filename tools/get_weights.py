@@ -16,11 +16,16 @@ WEIGHTS_MIRROR or DATA_MIRROR (FILE or weights/FILE). If a download fails, the e
 hash.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.get_weights")
+
 import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT
 from latent_domains.convert.options import add_domain_options, num_domains
 from latent_domains.convert.torch.converted import convert_once
 from latent_domains.experiment.networks import NETWORKS
@@ -56,7 +61,3 @@ def main() -> None:
     out, numbers = options.out / weights.name, num_domains(options)
     if weights.converted:
         convert_once(NETWORKS[weights.network], file, out, [0, *numbers], force=options.force)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -13,13 +13,18 @@ objects in a file are refused.
 Existing LMDBs are not built again; LMDBs of other files or with other options are an error.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.import_features")
+
 import argparse
 import shlex
 import sys
 from pathlib import Path
 
 from latent_domains.common.arguments import path, program_parser
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of
 from latent_domains.data.feature_files import NORMALISATIONS, number_classes, read_features
 from latent_domains.data.image_list import read_classes
@@ -86,7 +91,3 @@ def main() -> None:
     made_by = shlex.join(["python", "-m", PROGRAM, *sys.argv[1:]])
     description = build(out, domains, classes, names, options.normalise, made_by, force=options.force)
     print(f"{description}: for --dataset of tools.write_run and tools.baselines, with --data {out.parent}")
-
-
-if __name__ == "__main__":
-    run(main)

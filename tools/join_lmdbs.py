@@ -9,11 +9,15 @@ Each record is copied byte for byte and keeps its name; the number in its key is
 each record; training does not use it.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.join_lmdbs")
+
 import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import natural, percentages, program_parser
-from latent_domains.common.program import run
 from latent_domains.common.wording import count_of
 from latent_domains.data.join import PROGRAM, join
 
@@ -48,7 +52,3 @@ def main() -> None:
     how = {name: getattr(options, name) for name in ("shares", "seed", "force")}
     records = join(options.inputs, options.out, **how)
     print(f"{options.out}: {records} images of {count_of(len(options.inputs), 'LMDB')}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,8 +1,13 @@
 """Write the committed prototxt, solvers and hashes, or check that they are equal to the generator's."""
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.nets")
+
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_text
-from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.nets.committed import committed_files
 
 
@@ -21,7 +26,3 @@ def main() -> None:
             print(f"wrote {path}")
     if check and different:
         raise ProgramError(f"{', '.join(different)}: not what the generator writes; run python -m tools.nets")
-
-
-if __name__ == "__main__":
-    run(main)

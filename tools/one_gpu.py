@@ -6,6 +6,11 @@ So each of several runs at once gets its own GPU. With a single GPU, or none, th
 cluster's scheduler may have chosen the GPU.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.one_gpu")
+
 import argparse
 import os
 import sys
@@ -14,7 +19,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.gpus import VISIBLE, choose_gpu, visible_gpus
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ProgramError
 
 
 def main() -> None:
@@ -33,7 +38,3 @@ def main() -> None:
         os.execvp(command[0], command)  # noqa: S606
     except OSError as error:
         raise ProgramError(f"{command[0]}: cannot be run: {error.strerror}") from error
-
-
-if __name__ == "__main__":
-    run(main)

@@ -9,12 +9,16 @@ Export a run on features first. On a processor ONNX Runtime runs MODEL.onnx if i
 Caffe. An image that cannot be read is named and left out.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.predict")
+
 import sys
 from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, program_parser
 from latent_domains.common.files import check_free
-from latent_domains.common.program import run
 from latent_domains.common.wording import count_of
 from latent_domains.data.image_list import folder_entries
 from latent_domains.models.classifier import predict, write_predictions
@@ -41,7 +45,3 @@ def main() -> None:
     images = write_predictions(options.out, predictions, classifier.description.classes)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""
     print(f"{options.out}: {count_of(images, 'image')}{left_out}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -9,11 +9,16 @@ A RUN is a run folder, finished or not, or a record alone. If a run lacks log, s
 place of the figures.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.report")
+
 import sys
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT
 from latent_domains.report.build import build
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import add_choice_options, definition_file
@@ -71,7 +76,3 @@ def main() -> None:
     for note in page.notes:
         print(f"note: {note}", file=sys.stderr)
     print(f"report: {out}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -10,6 +10,11 @@ commits that are not in this history, and --save keeps no new records of them. T
 snakemake tables/NAME does.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.tables")
+
 import argparse
 import shutil
 from pathlib import Path
@@ -17,7 +22,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside, write_text
 from latent_domains.common.history import known_commits
-from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.run_folder import RunFolder
@@ -95,7 +100,3 @@ def _write(table: Table, options: argparse.Namespace) -> RunFolder:
     experiment = trained[options.write]
     data = data_folder(options.data, experiment.seed, per_seed=table.data_per_seed)
     return write_missing(experiment, options.runs / run_path(experiment), data=data, solver_mode=options.solver_mode)
-
-
-if __name__ == "__main__":
-    run(main)

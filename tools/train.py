@@ -6,10 +6,14 @@ and how long the run was trained, and RUN/record.json is the result. If the run 
 A run uses one GPU, the first that CUDA_VISIBLE_DEVICES names.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.train")
+
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.program import run
 from latent_domains.runs.devices import add_training_options
 from latent_domains.runs.evaluate import domains_summary, summary
 from latent_domains.runs.run_folder import RunFolder
@@ -41,7 +45,3 @@ def main() -> None:
         print(f"{folder.path}: {summary(folder, record)} at the last iteration")
         for domains in domains_summary(record):
             print(f"{folder.path}: {domains}")
-
-
-if __name__ == "__main__":
-    run(main)

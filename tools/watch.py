@@ -5,10 +5,14 @@ runs. It ends by itself when all runs are finished or failed, with exit code 1 i
 terminal it prints whenever a state or an accuracy changes; with --once it prints once.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.watch")
+
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser, seconds
-from latent_domains.common.program import run
 from latent_domains.runs.watch import watch
 
 
@@ -25,7 +29,3 @@ def main() -> int:
     )
     options = parser.parse_args()
     return watch(options.runs, once=options.once, interval=options.interval)
-
-
-if __name__ == "__main__":
-    run(main)

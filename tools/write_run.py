@@ -3,11 +3,16 @@
 Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 runs/digits/mda_k3_seed1
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.write_run")
+
 import shlex
 from pathlib import Path
 
 from latent_domains.common.arguments import add_data_option, program_parser
-from latent_domains.common.program import ROOT, run
+from latent_domains.common.program import ROOT
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.write import write_run
@@ -25,7 +30,3 @@ def main() -> None:
     folder = options.folder or ROOT / "runs" / experiment.dataset / experiment.name
     write_run(experiment, folder, data=options.data, solver_mode=options.solver_mode, force=options.force)
     print(f"wrote {folder}; train it with: python -m tools.train {shlex.quote(str(folder))}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -6,6 +6,11 @@ Every case that fails is printed with the command that repeats it alone. The sam
 campaign; moments of signals are drawn by the seed, what a program is at then depends on the machine.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import prepare_libraries
+
+    prepare_libraries()
+
 import argparse
 import os
 import signal
@@ -18,8 +23,6 @@ from concurrent.futures import as_completed
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-
-os.environ.setdefault("GLOG_minloglevel", "2")
 
 from latent_domains.common.arguments import natural, positive
 from latent_domains.common.markdown import table

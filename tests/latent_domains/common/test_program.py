@@ -1,6 +1,5 @@
 import io
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ from caffe.proto.caffe_pb2 import SolverParameter
 from tqdm import tqdm
 
 from latent_domains.common.program import ROOT, ProgramError, exit_code, from_root
-from tests.programs import child
 
 
 @pytest.mark.parametrize(
@@ -66,29 +64,6 @@ def test_kill_ends_a_program_as_ctrl_c_does(number, capsys):
     assert exit_code(main) == 130 and cleaned == [True]
     assert capsys.readouterr().err == "interrupted\n"
     assert signal.getsignal(number) == before
-
-
-def test_ctrl_c_while_a_program_imports_ends_it_without_a_word(tmp_path):
-    (tmp_path / "argparse.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
-    done = child("watch", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])})
-    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
-
-
-PIXELS = "OPENCV_IO_MAX_IMAGE_PIXELS"
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "message"),
-    [
-        ("PYTHONPATH", "", r".* finds no caffe: call '\. \./env\.sh' in this shell first"),
-        ("PYTHONOPTIMIZE", "2", "python -OO"),
-        (PIXELS, "1e6", f"environment variable {PIXELS}: found '1e6'"),
-    ],
-)
-def test_a_variable_that_would_end_a_program_without_a_word_is_named(variable, value, message):
-    done = child("watch", "runs", env={variable: value})
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert re.match(f"error: {message}", done.stderr)
 
 
 def ctrl_c_that_a_library_makes_an_error_of():

@@ -1,0 +1,50 @@
+"""How a program begins: what must be settled before it imports anything else, then its imports and its ``main``."""
+
+import os
+import signal
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from typing import NoReturn
+
+
+def start(program: str) -> NoReturn:
+    """Import the module of a program and call its ``main``. The file itself calls this first, as ``__main__``.
+
+    End with one line on stderr where there is no Caffe, or where Python leaves docstrings out.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends imports without a word: nothing has begun
+    if find_spec("caffe") is None:
+        sys.exit(
+            f"error: {sys.executable} finds no caffe: call '. ./env.sh' in this shell first (make setup builds it)"
+        )
+    if sys.flags.optimize > 1:
+        sys.exit("error: python -OO, or PYTHONOPTIMIZE=2: programs and libraries here need their docstrings")
+    _open_closed_streams()
+    prepare_libraries()
+    from latent_domains.common.program import run
+
+    run(import_module(program).main)
+
+
+def _open_closed_streams() -> None:
+    """The number of a closed standard stream would be given to the next file: what libraries say would get into it."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115
+
+
+def prepare_libraries() -> None:
+    """Set the environment of Caffe, matplotlib, ONNX Runtime and OpenCV. They read it when they are imported."""
+    # In our own processes Caffe's log of every layer would bury what a program says. caffe_process gives the caffe
+    # binary, whose log is kept, the full one.
+    os.environ.setdefault("GLOG_minloglevel", "2")
+    # A notebook's backend is not installed here, and figures should not depend on the user's own settings.
+    os.environ["MPLBACKEND"] = "agg"
+    os.environ["MATPLOTLIBRC"] = os.devnull
+    # No telemetry, and no identifier and no database for it in the cache.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    from latent_domains.common import pixel_limit
+
+    pixel_limit.set_default()
