@@ -8,13 +8,15 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from latent_domains.common.program import ProgramError
+
+Contents = TypeVar("Contents", bytes, str)
 
 
 @contextmanager
@@ -152,6 +154,23 @@ def sha256(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def read_bytes(path: Path) -> bytes:
+    """What a file holds. Raises ProgramError naming the file if it is larger than the memory."""
+    return _read(path, Path.read_bytes)
+
+
+def read_text(path: Path) -> str:
+    """The text that a file holds. Raises as :func:`read_bytes`."""
+    return _read(path, Path.read_text)
+
+
+def _read(path: Path, read: Callable[[Path], Contents]) -> Contents:
+    try:
+        return read(path)
+    except MemoryError as error:
+        raise ProgramError(f"{path}: not enough memory for {path.stat().st_size} bytes") from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file aside and rename it."""
     with write_aside(path) as aside:
@@ -180,7 +199,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file. Raises ProgramError naming the file if it holds none."""
     expect_file(path, "a file of JSON", missing_ok=True)
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
         raise ProgramError(f"{path}: not valid JSON: {error}") from error
     if not isinstance(values, dict):

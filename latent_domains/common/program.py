@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,10 +78,7 @@ def _line_about(error: BaseException) -> str | None:
         return "interrupted"
     text = str(error)
     if isinstance(error, MemoryError):
-        frames = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
-        # Path.read_text has one frame, or two in Python 3.13.
-        read = dict.fromkeys(str(file) for file in frames[-2:] if isinstance(file, Path))
-        text = ": ".join([*read, "not enough memory", *filter(None, [text])])
+        text = f"not enough memory: {text}" if text else "not enough memory"
     elif isinstance(error, UnicodeEncodeError):  # of a path that goes into a UTF-8 file, such as a net
         text = f"found {error.object!r}, expected a name in UTF-8"
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # that of Path.resolve

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import expect_file, read_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, some
 
@@ -54,7 +54,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
     """
     expect_file(path, "a text file of lines 'PATH LABEL'", missing_ok=True)
     try:
-        lines = path.read_bytes().removeprefix(BOM_UTF8).splitlines()
+        lines = read_bytes(path).removeprefix(BOM_UTF8).splitlines()
     except OSError as error:
         raise ProgramError(f"list {path}: {error.strerror}, expected a text file of lines 'PATH LABEL'") from error
     entries = []

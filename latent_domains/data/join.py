@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from latent_domains.common.files import check_apart, check_named, check_new
+from latent_domains.common.files import check_apart, check_named, check_new, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
@@ -74,7 +74,7 @@ def read_domains(mixture: Path) -> list[str] | None:
     """
     if not (mixture / DOMAINS).is_file():
         return None
-    found, records = (mixture / DOMAINS).read_text().splitlines(), lmdb_io.count(mixture)
+    found, records = read_text(mixture / DOMAINS).splitlines(), lmdb_io.count(mixture)
     if len(found) != records:
         raise ProgramError(f"{mixture / DOMAINS}: {len(found)} lines, expected {records}, one for each record")
     return found

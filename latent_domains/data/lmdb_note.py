@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.common.contents import Digest, stamp
-from latent_domains.common.files import expect_file, json_text, write_text
+from latent_domains.common.files import expect_file, json_text, read_text, write_text
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.validation import checked
 from latent_domains.data.lmdb_folder import NOTE, is_lmdb
@@ -75,7 +75,7 @@ def read_note(lmdb: Path) -> Note:
     file = lmdb / NOTE
     try:
         expect_file(file, "a file of JSON")  # a FIFO would be waited for
-        return checked(Note, json.loads(file.read_text()), NOTE)
+        return checked(Note, json.loads(read_text(file)), NOTE)
     except (OSError, ValueError, RecursionError, ProgramError):
         return Note()
 

@@ -9,7 +9,7 @@ from caffe.proto.caffe_pb2 import LayerParameter, NetParameter
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import expect_file, read_text
 from latent_domains.common.program import ProgramError
 
 _Message = TypeVar("_Message", bound=Message)
@@ -27,7 +27,7 @@ def read(file: Path, message: _Message, what: str = "a prototxt of Caffe's") -> 
     """Fill ``message`` from a file and return it. Raises ProgramError naming the file if it is not ``what``."""
     expect_file(file, what)
     try:
-        return text_format.Parse(file.read_text(), message)
+        return text_format.Parse(read_text(file), message)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProgramError(f"{file}: not {what}: {error}") from error
 

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from numpy.typing import NDArray
 
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import expect_file, read_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
 
@@ -120,7 +120,7 @@ def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
 def _read(weights: Path) -> tuple[NetParameter, bool]:
     """What a caffemodel holds, with all numbers where stock Caffe looks for them; and whether some were elsewhere."""
     expect_file(weights, "a caffemodel")
-    data = weights.read_bytes()
+    data = read_bytes(weights)
     if data.startswith(_HDF5):
         raise ProgramError(f"{weights}: an HDF5 file, expected a binary caffemodel (snapshot_format: BINARYPROTO)")
     try:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from latent_domains.common.files import expect_file, write_text
+from latent_domains.common.files import expect_file, read_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.runs.record import Record
@@ -16,7 +16,7 @@ def read_records(file: Path) -> dict[str, Record]:
     """The records of a file by their runs' names. Raises ProgramError naming file and line if one is damaged."""
     expect_file(file, "records, a line of JSON each")
     try:
-        lines = file.read_text().splitlines()
+        lines = read_text(file).splitlines()
     except UnicodeDecodeError as error:
         raise ProgramError(f"{file}: {error}, expected records, a line of JSON each") from error
     records: dict[str, Record] = {}

@@ -12,7 +12,7 @@ import caffe
 from caffe.proto import caffe_pb2
 from google.protobuf.message import DecodeError, Message
 
-from latent_domains.common.files import expect_file, json_text
+from latent_domains.common.files import expect_file, json_text, read_bytes
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.models import prototxt
@@ -258,7 +258,7 @@ def _parses(file: Path, message: type[Message]) -> bool:
 def _parses_as_of(file: Path, message: type[Message], size: int, time: int) -> bool:
     """Cached, since tools.watch asks again and again about the same hundreds of megabytes."""
     try:
-        return message().ParseFromString(file.read_bytes()) > 0
+        return message().ParseFromString(read_bytes(file)) > 0
     except (OSError, DecodeError):
         return False
 

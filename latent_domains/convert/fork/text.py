@@ -14,6 +14,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import BatchNormParameter, LayerParameter, LossParameter, NetParameter
 from google.protobuf import text_format
 
+from latent_domains.common.files import read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.models.allowed import DATA, check_allowed
 
@@ -38,7 +39,7 @@ def read_template(file: Path, values: Mapping[str, str]) -> tuple[NetParameter, 
     it, or if a value is missing that every net needs.
     """
     try:
-        text = _COMMENT.sub("", file.read_text())
+        text = _COMMENT.sub("", read_text(file))
     except UnicodeDecodeError as error:
         raise ProgramError(f"{file}: not {_WHAT}: {error}") from error
     net = _parse(file, re.sub(r"%(\w+)%", lambda name: values.get(name[1], "1"), text))

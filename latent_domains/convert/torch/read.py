@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize
 
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import expect_file, read_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, onnx_resnet, pth, t7
 from latent_domains.convert.torch.architectures import find_architecture
@@ -28,7 +28,7 @@ def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Che
     """
     expect_file(path, "a checkpoint")
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
         if is_onnx(data):
             if prefix is not None:
                 raise CheckpointError(f"--prefix {escaped(prefix)}: an ONNX file holds one net, expected no prefix")

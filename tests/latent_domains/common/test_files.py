@@ -9,12 +9,23 @@ from latent_domains.common.files import (
     check_apart,
     check_free,
     expect_file,
+    read_bytes,
     read_json,
+    read_text,
     write_aside,
     write_text,
 )
 from latent_domains.common.program import ProgramError
 from tests.programs import names
+
+
+@pytest.mark.parametrize("read", [read_bytes, read_text, read_json])
+def test_a_file_that_is_too_large_for_the_memory_is_named(read, tmp_path):
+    file = tmp_path / "net.prototxt"
+    file.touch()
+    os.truncate(file, 1 << 42)  # it takes no room
+    with pytest.raises(ProgramError, match=f"^{file}: not enough memory for {1 << 42} bytes$"):
+        read(file)
 
 
 def test_a_file_is_whole_or_absent(tmp_path):

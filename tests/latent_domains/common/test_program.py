@@ -157,14 +157,6 @@ def test_what_a_program_prints_cannot_be_written(full, why, printed):
     assert (done.returncode, done.stderr) == (1, f"error: {why}: 'stdout'\n")
 
 
-def test_a_file_that_is_too_large_for_the_memory_is_named(tmp_path, capsys):
-    (tmp_path / "list.txt").touch()
-    os.truncate(tmp_path / "list.txt", 1 << 42)  # it takes no room
-    for read in (Path.read_text, Path.read_bytes):
-        assert exit_code(lambda read=read: read(tmp_path / "list.txt")) == 1
-        assert capsys.readouterr().err == f"error: {tmp_path / 'list.txt'}: not enough memory\n"
-
-
 def test_no_message_is_endless(capsys):
     def main():
         raise ProgramError("name: found " + "x" * 10**6)
