@@ -40,9 +40,12 @@ def test_nothing_is_told_to_the_makers_of_onnx_runtime(tmp_path):
     (tmp_path / "home").mkdir()
     unset = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
-    imported = "import sys, tools; from latent_domains.models.onnx_runtime import Runtime"
+    code = (
+        "import sys; from latent_domains.common.start import prepare_libraries; prepare_libraries(); "
+        "from latent_domains.models.onnx_runtime import Runtime; Runtime(open(sys.argv[1], 'rb').read())"
+    )
     subprocess.run(
-        [sys.executable, "-c", f"{imported}; Runtime(open(sys.argv[1], 'rb').read())", tmp_path / "model.onnx"],
+        [sys.executable, "-c", code, tmp_path / "model.onnx"],
         cwd=ROOT,
         env=environment | {"HOME": str(tmp_path / "home")},
         check=True,
