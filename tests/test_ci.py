@@ -4,7 +4,11 @@ import os
 import shutil
 import subprocess
 
+import pytest
+
 from latent_domains.common.program import ROOT
+
+pytestmark = pytest.mark.program
 
 KEPT = {"HOME": "/home/new", "https_proxy": "http://proxy:1", "NO_PROXY": "*", "PIP_INDEX_URL": "https://index/a b",
         "PIP_CERT": "/c", "SSL_CERT_FILE": "/c", "REQUESTS_CA_BUNDLE": "/c", "GIT_SSL_CAINFO": "/c", "APT_CONFIG": "/a",

@@ -122,6 +122,7 @@ def test_what_the_processor_lacks_is_not_left_out(monkeypatch):
     assert isa.variables("sse4.2")["OPENCV_CPU_DISABLE"] == "AVX,FP16,AVX2,FMA3"
 
 
+@pytest.mark.program
 def test_the_command_does_not_begin_without_it():
     done = subprocess.run(
         [sys.executable, "-m", "tests.isa", "avx3", "echo", "begun"], cwd=ROOT, capture_output=True, text=True

@@ -9,6 +9,8 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.experiment.methods import METHODS
 
+pytestmark = pytest.mark.program
+
 PROGRAMS = ("python", "caffe", "nvidia-smi", "compute-sanitizer")
 
 

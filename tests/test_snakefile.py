@@ -87,6 +87,7 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
     assert "tables/tyni: no such table, expected one of tiny" in done.stdout
 
 
+@pytest.mark.program
 def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     runs = tmp_path / "runs" / "digits"
     bad = written(tmp_path, TABLE)
@@ -164,6 +165,7 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     assert f"train digits/{SLOW}" in again and "tables/tiny.md" in again and BAD not in again
 
 
+@pytest.mark.program
 def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_path):
     run = written(tmp_path, tiny_table(BAD_ROW))
     folder = write_run(run, tmp_path / "runs" / "digits" / BAD, data=tiny_data, solver_mode="CPU")
@@ -185,6 +187,7 @@ def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_pat
     assert folder.record.read_bytes() == record
 
 
+@pytest.mark.program
 def test_a_table_of_imported_features(tmp_path):
     """What others computed, from arrays to a table, in folders whose names a shell would take apart."""
     tmp_path /= "my features; it's"

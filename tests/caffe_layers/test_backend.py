@@ -4,6 +4,7 @@ import threading
 
 import caffe
 import numpy as np
+import pytest
 
 from caffe_layers._backend import current, scratch
 
@@ -19,6 +20,7 @@ def test_one_name_is_one_memory_whatever_the_shape():
     assert scratch("test shapes", (24,)).base is large.base
 
 
+@pytest.mark.program
 def test_threads_are_apart():
     mine, theirs = scratch("test threads", (3,)), []
     thread = threading.Thread(target=lambda: theirs.append(scratch("test threads", (3,))))

@@ -9,6 +9,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 # Runs a kernel and prints what it computed, and "cold" if it or the process that it started had to compile.
 WORK = """
 import pathlib, subprocess, numba, numpy as np

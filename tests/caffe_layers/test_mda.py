@@ -187,6 +187,7 @@ def test_two_layers_do_not_disturb_each_other():
         assert_close(f"d{name}", flat(net.blobs[name].diff), want.dx, atol=1e-5)
 
 
+@pytest.mark.program
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(("shape", "share"), [((32, 8, 32, 32), 0.03), ((384, 600), 0.15)])
 def test_nothing_of_the_size_of_x_is_allocated(shape, share):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.caffe_layers.nets import inputs, mda, python_layer
 
-pytestmark = pytest.mark.usefixtures("where")
+pytestmark = [pytest.mark.program, pytest.mark.usefixtures("where")]
 
 BATCH, CLASSES = 12, 3
 

@@ -37,6 +37,7 @@ def snakemake(api: Api, work: Path, runs: str, *options: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.program
 def test_runs_become_jobs_and_one_that_fails_is_tried_again_and_stops_no_other(tiny_data, tmp_path):
     work = tmp_path / "work"
     for name in ("a", "b"):

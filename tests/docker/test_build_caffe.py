@@ -51,6 +51,7 @@ def interpreter(folder: Path, script: str) -> Path:
 # What is installed
 
 
+@pytest.mark.program
 def test_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "unittest", "discover", "-s", PREFIX / "python/caffe/test"],
@@ -66,6 +67,7 @@ def test_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
     assert count and int(count[1]) >= 50
 
 
+@pytest.mark.program
 def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
     for file in ("bin/caffe", "bin/convert_imageset", "bin/compute_image_mean", "python/caffe/_caffe.so"):
         libraries = subprocess.run(["ldd", PREFIX / file], capture_output=True, text=True, check=True).stdout
@@ -73,6 +75,7 @@ def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
         assert found and Path(found[1]).resolve().is_relative_to(PREFIX.resolve()), file
 
 
+@pytest.mark.program
 def test_the_library_is_for_any_x86_64() -> None:
     """AVX registers only in clones, which are chosen where the processor has them: the prefix may travel to another."""
     command = ["objdump", "-d", "--no-show-raw-insn", PREFIX / "lib/libcaffe.so"]
@@ -138,6 +141,7 @@ def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "locks.so"
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("error", [errno.EACCES, errno.ENOSYS, errno.EINVAL])
 def test_data_on_a_file_system_without_locks(error: int, no_locks: Path, tmp_path: Path) -> None:
     """Lustre without flock, NFS without lockd; EACCES: an LMDB of somebody else, or mounted to be read."""
@@ -163,6 +167,7 @@ of_the_cpu = pytest.mark.skipif(
 )
 
 
+@pytest.mark.program
 @of_the_cpu
 def test_second_run_does_nothing() -> None:
     assert build("--check", PREFIX).returncode == 0, "run make setup: the prefix is not of this script"
@@ -173,6 +178,7 @@ def test_second_run_does_nothing() -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.program
 @of_the_cpu
 @pytest.mark.parametrize("change", ["patch", "source", "numpy"])
 def test_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) -> None:
@@ -194,6 +200,7 @@ def test_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) 
 # How it refuses
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -218,6 +225,7 @@ def refused(prefix: Path, message: str, arguments: list[str] | None = None, **en
     assert not list(prefix.parent.glob(f"{prefix.name}.partial-*"))
 
 
+@pytest.mark.program
 def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
     """The message names the patch, the step and the log; the checkout stays, what a killed build left goes."""
     env = {"CAFFE_SRC": checkout, "CAFFE_BUILD_DIR": tmp_path / "build"}
@@ -228,6 +236,7 @@ def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
     assert files == dict.fromkeys(CHECKOUT_FILES, "nothing\n")
 
 
+@pytest.mark.program
 def test_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
     python = interpreter(tmp_path, f'exec {Path(sys.executable).resolve()} -S "$@"')
     refused(tmp_path / "p", "it lacks numpy, scipy, scikit-image, protobuf, six", PYTHON=python)
@@ -238,6 +247,7 @@ def test_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "precious"
 
 
+@pytest.mark.program
 def test_nothing_of_the_callers_shell_but_what_is_named(tmp_path: Path) -> None:
     python = interpreter(tmp_path, f'env >"{tmp_path}/env"; exit 1')
     leaks = dict.fromkeys(("CMAKE_PREFIX_PATH", "OpenCV_DIR", "CPATH", "LD_LIBRARY_PATH", "CXXFLAGS"), str(tmp_path))
@@ -259,6 +269,7 @@ def test_pictures_are_made_smaller_as_caffe_did() -> None:
     assert np.allclose(smaller, np.tile(np.float32([0, 1]), (32, 16))[..., np.newaxis], atol=1e-6)
 
 
+@pytest.mark.program
 def test_a_solver_may_go_in_another_mode_than_it_came(tmp_path: Path) -> None:
     """17-timer-mode.patch: in one that was made in CPU mode is a timer without CUDA's events."""
     (tmp_path / "net.prototxt").write_text(

@@ -10,6 +10,8 @@ from latent_domains.common.gpus import gpu_names, has_cuda
 from latent_domains.common.program import ROOT
 from tests.docker.test_build_caffe import build, refused
 
+pytestmark = pytest.mark.program
+
 CUDA = ["--variant", "cuda"]
 
 

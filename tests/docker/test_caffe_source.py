@@ -15,6 +15,8 @@ import pytest
 from latent_domains.common.program import ROOT
 from tests.server import Server
 
+pytestmark = pytest.mark.program
+
 SCRIPT = ROOT / "docker/caffe_source.py"
 FILES = {"a.txt": "one\n", "a/b.cpp": "two\n", "a/c/run.sh": "#!/bin/sh\n", "a.d": "", "ü.txt": "three\n"}
 

@@ -289,6 +289,7 @@ def test_a_net_reshaped_between_passes(groups, tmp_path):
         assert all(np.array_equal(a, b) for a, b in zip(compute(net).values(), compute(fresh).values(), strict=True))
 
 
+@pytest.mark.program
 def test_two_nets_in_two_threads_of_python(tmp_path):
     nets = [make_net(tmp_path, (8, 4, 30, 30), layer_text("plain")) for _ in range(2)]
     alone = [compute(net, seed=seed) for seed, net in enumerate(nets)]
@@ -308,6 +309,7 @@ def test_two_nets_in_two_threads_of_python(tmp_path):
     assert not wrong
 
 
+@pytest.mark.program
 def test_openblas_takes_one_thread_whatever_the_environment_says():
     code = "import caffe, ctypes; print(ctypes.CDLL('libopenblas.so.0').openblas_get_num_threads())"
     done = subprocess.run(
@@ -332,6 +334,7 @@ sys.exit(os.waitpid(child, 0)[1] or not same)
 """
 
 
+@pytest.mark.program
 def test_a_process_forked_after_use_computes_on(tmp_path):
     done = subprocess.run([sys.executable, "-c", FORK, tmp_path], timeout=120, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -357,6 +360,7 @@ assert all((before[key] == after[key]).all() for key in before)
 """
 
 
+@pytest.mark.program
 def test_pycaffe_computes_on_after_interrupts(tmp_path):
     done = subprocess.run([sys.executable, "-c", INTERRUPT, tmp_path], timeout=120, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

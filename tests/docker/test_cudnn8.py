@@ -8,6 +8,8 @@ import pytest
 from latent_domains.common.program import ROOT
 from tests.docker.patched import LIBRARIES, unpack
 
+pytestmark = pytest.mark.program
+
 HERE = Path(__file__).parent / "cudnn"
 PREFIX = ROOT / ".caffe"
 LIMIT = 1000

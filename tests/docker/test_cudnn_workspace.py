@@ -3,7 +3,11 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from latent_domains.common.program import ROOT
+
+pytestmark = pytest.mark.program
 
 PROGRAM = r"""
 #include <cstdio>

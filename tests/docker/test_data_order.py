@@ -79,6 +79,7 @@ def refused(folder: Path, lmdb: Path, order: str) -> str:
     return done.stderr
 
 
+@pytest.mark.program
 def test_a_database_without_records_is_refused(tmp_path):
     lmdb.open(str(tmp_path / "empty"), map_size=1 << 20).close()
     assert f"{tmp_path}/empty has no records" in refused(tmp_path, tmp_path / "empty", "shuffle_seed: 3")
@@ -104,6 +105,7 @@ def test_with_a_seed_each_epoch_has_the_records_of_a_file_in_an_order_of_its_own
     assert batches(net, "b", 4) == epochs, "in step"
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("text", "message"),
     [

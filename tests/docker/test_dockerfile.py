@@ -62,6 +62,7 @@ def test_what_is_not_the_project_s_stays_out(path: str) -> None:
     assert ignored(path) and not ignored(f"tools/{path}")
 
 
+@pytest.mark.program
 def test_every_tracked_file_goes_in() -> None:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a git checkout")

@@ -15,6 +15,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 ENTRYPOINT = ROOT / "docker/entrypoint.sh"
 IMAGE_USER = 10001
 USER, GROUP = 4321, 4322

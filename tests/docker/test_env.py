@@ -9,6 +9,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 PLAIN = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
 
 

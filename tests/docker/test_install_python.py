@@ -8,6 +8,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 SCRIPT = ROOT / "docker/install_python.sh"
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 DOCKER = ROOT / "docker"
 
 

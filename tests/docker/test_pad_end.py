@@ -21,6 +21,7 @@ def test_the_outputs_shape(size, parameters, height, tmp_path):
     assert net.blobs["y"].shape[2] == height
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("layer", "message"),
     [

@@ -9,6 +9,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 STEPS = ("install_packages.sh", "install_python.sh", "build_caffe.sh")
 
 

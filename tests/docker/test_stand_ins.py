@@ -15,10 +15,13 @@ from latent_domains.data.lmdb_io import count
 
 IMGCODECS = next(iter(sorted(Path("/usr/lib/x86_64-linux-gnu").glob("libopencv_imgcodecs.so.*"))), None)
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("gcc") is None or shutil.which("dpkg-deb") is None or IMGCODECS is None,
-    reason="needs gcc, dpkg and Debian's OpenCV",
-)
+pytestmark = [
+    pytest.mark.program,
+    pytest.mark.skipif(
+        shutil.which("gcc") is None or shutil.which("dpkg-deb") is None or IMGCODECS is None,
+        reason="needs gcc, dpkg and Debian's OpenCV",
+    ),
+]
 
 
 @pytest.fixture(scope="module")

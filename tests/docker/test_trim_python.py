@@ -12,6 +12,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 
+pytestmark = pytest.mark.program
+
 SCRIPT = ROOT / "docker/trim_python.py"
 
 

@@ -6,6 +6,7 @@ from tests.gpu import WHY_NO_GPU
 from tests.programs import child, program
 
 
+@pytest.mark.program
 def test_a_row_is_measured_and_judged():
     done = child("bench", "--only", "batchnorm-128*", "--seconds", "0.01", "--threads", "1")
     assert done.returncode == 0, done.stderr

@@ -55,6 +55,7 @@ def records(path: Path) -> list[tuple[bytes, bytes]]:
 # --- equal to Caffe's own
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("theirs", "ours", "encoded", "others"),
     [
@@ -92,6 +93,7 @@ def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, t
                 assert a.data == b.data == (images / name).read_bytes()
 
 
+@pytest.mark.program
 def test_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
     """Every suffix, turned by EXIF and with a second picture where the format can hold these."""
     picture = Image.fromarray(photographs.chelsea()[:40, :60])
@@ -232,6 +234,7 @@ def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
     assert made.datum == b"" and message in (made.failure or "")
 
 
+@pytest.mark.program
 def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
     (tmp_path / "in" / "a").mkdir(parents=True)
     cv2.imwrite(str(tmp_path / "in" / "a" / "fits.png"), np.zeros((1000, 1000, 3), np.uint8))
@@ -295,6 +298,7 @@ def long_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.program
 def test_ctrl_c_leaves_nothing(long_list, tmp_path):
     arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
     code, stderr = interrupt("build_lmdb", *arguments, at="img/s", whole_group=True)
@@ -303,6 +307,7 @@ def test_ctrl_c_leaves_nothing(long_list, tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.program
 def test_a_full_disk_leaves_nothing(long_list, tmp_path):
     arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
     done = child("build_lmdb", *arguments, before=files_up_to(8 << 20))
@@ -323,6 +328,7 @@ def test_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):
         assert "a JPEG that was cut short" in (cut.failure or "")
 
 
+@pytest.mark.program
 def test_closed_streams_are_no_numbers_for_its_files(images, tmp_path):
     """What libraries say of a picture would get into the LMDB."""
     data = (images / "rocket" / "small.png").read_bytes()

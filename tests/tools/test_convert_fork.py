@@ -139,6 +139,7 @@ def test_weights_load_by_name_into_our_nets(done) -> None:
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.program
 def test_caffe_trains_the_training_net(fork, tmp_path) -> None:
     """On real images, from the converted weights."""
     net, files = fork

@@ -11,8 +11,11 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-import torch
 from caffe.proto.caffe_pb2 import NetParameter
+
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
+import torch
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.convert.torch import caffe_weights

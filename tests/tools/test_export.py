@@ -78,6 +78,7 @@ def caffe_test(run: RunFolder) -> int:
     return round(correct)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("k_target", [1, 2])
 def test_opencv_and_onnx_runtime_are_right_where_caffe_is(
     k_target: int, runs: dict[int, RunFolder], tmp_path: Path
@@ -106,6 +107,7 @@ def test_opencv_and_onnx_runtime_are_right_where_caffe_is(
         np.testing.assert_array_equal(probabilities.argmax(axis=1), expected)
 
 
+@pytest.mark.program
 def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> None:
     done = program("export", runs[1].path, tmp_path / "out" / "digits")
     assert done.returncode == 0, done.stderr
@@ -129,6 +131,7 @@ def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> 
     assert "Python" not in net.read_text() and "param {" not in net.read_text().replace("_param {", "")
 
 
+@pytest.mark.program
 def test_a_run_that_is_not_trained_to_its_end(runs: dict[int, RunFolder], tiny_data: Path, tmp_path: Path) -> None:
     fresh = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
     done = program("export", fresh.path, tmp_path / "out")
@@ -137,6 +140,7 @@ def test_a_run_that_is_not_trained_to_its_end(runs: dict[int, RunFolder], tiny_d
     assert done.returncode == 1 and "no experiment.json in it" in done.stderr
 
 
+@pytest.mark.program
 def test_weights_of_another_k(runs: dict[int, RunFolder], tmp_path: Path) -> None:
     net = tmp_path / "k5.prototxt"
     net.write_text(runs[1].net("deploy").read_text().replace('"num_domains": 3', '"num_domains": 6'))

@@ -47,6 +47,7 @@ def test_what_is_published_is_what_is_pinned() -> None:
         assert [bool(file.urls), bool(file.package), bool(file.home)].count(True) == 1
 
 
+@pytest.mark.program
 def test_a_file_is_fetched_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "data" / "weights"
     done = get(monkeypatch, weights(server, "/good"), out)
@@ -68,6 +69,7 @@ def test_without_a_network_it_says_what_to_do(tmp_path: Path, monkeypatch: pytes
     assert names(tmp_path) == []
 
 
+@pytest.mark.program
 def test_a_file_of_another_hash_is_replaced_only_by_force(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +84,7 @@ def test_a_file_of_another_hash_is_replaced_only_by_force(
     assert target.read_bytes() == CONTENTS
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("how", "place"),
     [

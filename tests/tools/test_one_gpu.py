@@ -2,7 +2,11 @@
 
 import sys
 
+import pytest
+
 from tests.programs import child
+
+pytestmark = pytest.mark.program
 
 
 def test_a_command_is_run_with_its_options_and_exit_code():

@@ -5,7 +5,11 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from latent_domains.common.program import ROOT
+
+pytestmark = pytest.mark.program
 
 
 def test_programs_take_paths_relative_to_where_they_are_called(tiny_data, tmp_path):

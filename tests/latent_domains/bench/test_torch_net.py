@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
 import torch
 
 from latent_domains.bench import training

@@ -13,6 +13,8 @@ from latent_domains.common.caffe_process import ending_with_parent, read_log, st
 from latent_domains.common.program import ROOT
 from tests.programs import wait_until
 
+pytestmark = pytest.mark.program
+
 NET = """
 layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 6 dim: 4 dim: 3 dim: 3 } } }
 layer { name: "y" type: "Python" bottom: "x" top: "y"

@@ -40,6 +40,7 @@ def driver(tmp_path):
     return make
 
 
+@pytest.mark.program
 def test_the_driver_is_asked_for_names(driver):
     assert gpu_names(driver(0)) == ["First GPU", "Second GPU"]
     assert gpu_names(driver(100)) == []
@@ -75,6 +76,7 @@ def hold(locks, *gpus: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.program
 def test_each_process_gets_a_gpu_of_its_own_and_keeps_it_as_another_program_and_the_last_one_waits(tmp_path):
     with hold(tmp_path, "2", "5") as first, hold(tmp_path, "2", "5") as second:
         try:

@@ -118,6 +118,7 @@ def ended(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.program
 def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away():
     code = (
         "import atexit, signal, threading\n"
@@ -133,6 +134,7 @@ def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away()
     assert (done.returncode, done.stdout, done.stderr) == (130, "kept\n", "interrupted\n")
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("full", "why", "printed"),
     [

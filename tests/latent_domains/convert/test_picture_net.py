@@ -22,6 +22,8 @@ from latent_domains.runs.write import write_run
 from latent_domains.training.train import train_all
 from tests.programs import names, program
 
+pytestmark = pytest.mark.program
+
 TARGETS = ("cartoon", "sketch")
 
 

@@ -22,6 +22,7 @@ def get(server: Server, target: Path, *paths: str) -> None:
     fetch.download([server.url(path) for path in paths], target, check, pause=0)
 
 
+@pytest.mark.program
 def test_the_first_url_that_delivers_the_file_is_taken(server, tmp_path):
     get(server, tmp_path / "deep" / "file", "/absent", "/other", "/good")
     assert (tmp_path / "deep" / "file").read_bytes() == CONTENTS
@@ -29,6 +30,7 @@ def test_the_first_url_that_delivers_the_file_is_taken(server, tmp_path):
     assert names(tmp_path / "deep") == ["file"]
 
 
+@pytest.mark.program
 def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
     get(server, tmp_path / "file", "/cut")
     assert (tmp_path / "file").read_bytes() == CONTENTS
@@ -36,12 +38,14 @@ def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
     assert server.requests == [("/cut", 0), ("/cut", half), ("/cut", half + (len(CONTENTS) - half) // 2)]
 
 
+@pytest.mark.program
 def test_a_busy_server_is_asked_again(server, tmp_path, capsys):
     get(server, tmp_path / "file", "/busy")
     assert f"{server.url('/busy')}: HTTP Error 503: Service Unavailable; once more in 0 s" in capsys.readouterr().err
     assert server.requests == [("/busy", 0), ("/busy", 0)]
 
 
+@pytest.mark.program
 def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -63,6 +67,7 @@ def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.program
 def test_a_full_disk_is_not_taken_for_a_bad_url(server, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(CONTENTS) // 3, hard))

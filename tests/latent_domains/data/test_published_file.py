@@ -20,6 +20,7 @@ def published(*urls: str) -> PublishedFile:
     return PublishedFile("set/file.gz", "a file", {"sha256": SHA256}, urls)
 
 
+@pytest.mark.program
 def test_a_file_is_downloaded_once_and_only_the_published_one(server, tmp_path, monkeypatch):
     file, packed = published(server.url("/packed")), gzip.compress(b"other")
     monkeypatch.setattr(

@@ -34,6 +34,7 @@ def test_failures_are_one_message():
         Runtime(model().SerializeToString()).forward({"pixels": np.zeros((1, 4), np.float32)})
 
 
+@pytest.mark.program
 def test_nothing_is_told_to_the_makers_of_onnx_runtime(tmp_path):
     """It would lay an identifier of the machine and a database into the user's cache."""
     (tmp_path / "model.onnx").write_bytes(model().SerializeToString())

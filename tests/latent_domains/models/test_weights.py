@@ -84,6 +84,7 @@ def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, 
             assert np.array_equal(found.data, expected)
 
 
+@pytest.mark.program
 def test_layers_that_are_missing_are_told(net, tmp_path):
     param = model()
     del param.layer[0]
@@ -104,6 +105,7 @@ def test_weights_of_another_net_are_refused(net, tmp_path):
         check_weights(write(tmp_path, param), [net])
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("form", ["V2", "V1"])
 def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
     param = model(form)
@@ -130,6 +132,7 @@ def change(param: NetParameter, how: str) -> str:
     return "layer ip has 1 blobs, expected 2"
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("how", ["fewer blobs", "no data", "same layer twice"])
 def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     param = model()
@@ -155,6 +158,7 @@ def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
         check_weights(weights, [net])
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("kind", [nvidia_weights.DOUBLE, nvidia_weights.FLOAT, nvidia_weights.HALF])
 def test_numbers_where_nvidias_caffe_saves_them_are_read_exactly(net, tmp_path, kind):
     param = model()

@@ -80,11 +80,13 @@ def test_branch_of_alexnet_is_that_of_the_paper():
 # The other methods' nets differ from these two in how w is made, and on the digits all are trained.
 
 
+@pytest.mark.program
 def test_alexnet_trains_without_normalisation(pictures, tmp_path):
     record = train(make_experiment("office31", "plain", **QUICK), tmp_path / "run", pictures)
     assert record["domain_usage"] is None
 
 
+@pytest.mark.program
 def test_alexnet_trains_with_latent_targets(pictures, tmp_path):
     record = train(make_experiment("office_caltech", "mda", **QUICK), tmp_path / "run", pictures)
     assert record["domain_usage"]["sources"] == ["amazon", "caltech"]

@@ -21,10 +21,12 @@ def test_features_are_normalised_and_nothing_below_is_left(dataset):
     assert order[order.index("fc7_mda") :][:4] == ["fc7_mda", "fc7_scale", "relu7", "classifier"]
 
 
+@pytest.mark.program
 def test_a_net_on_fc7_features_trains_with_known_domain_labels(features, tmp_path):
     train(make_experiment("office31_fc7", "mda", known_share=0.05, **QUICK), tmp_path / "run", features)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("targets", [("webcam", "dslr"), ("amazon",)])
 def test_a_net_on_fc7_features_trains_with_one_target_or_two(targets, features, tmp_path):
     experiment = make_experiment("office_caltech_fc7", "mda", targets=targets, **QUICK)

@@ -51,10 +51,12 @@ def test_nets_fold_into_stock_layers(name, source):
     assert not {"BatchNorm", "Python"} & {layer.type for layer in done.folded.model.net.layer}
 
 
+@pytest.mark.program
 def test_a_net_on_features_trains_without_a_branch(lite0_features, tmp_path):
     train(make_experiment(DATASET, "source_only", **QUICK), tmp_path / "run", lite0_features)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("source", "options"), [("final", {"known_share": 0.05}), ("early", {"no_w_gradient": True})], ids=str
 )

@@ -223,6 +223,7 @@ def test_caffe_loads_the_default_nets(path, root, monkeypatch):
         assert len(layer.param) == len(net.params.get(layer.name, [])), layer.name
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("path", SOLVERS)
 def test_caffe_loads_every_committed_solver(path, root, monkeypatch, tmp_path):
     monkeypatch.chdir(root)
@@ -237,6 +238,7 @@ def test_caffe_loads_every_committed_solver(path, root, monkeypatch, tmp_path):
     assert loaded.param.max_iter == solver.max_iter
 
 
+@pytest.mark.program
 def test_committed_solver_as_typed_from_the_root(tiny_data, tmp_path):
     """caffe train -solver solvers/digits.prototxt, in a folder laid out as the repository, for 4 iterations."""
     for name in ("prototxt", "solvers"):

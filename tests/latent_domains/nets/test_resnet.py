@@ -112,6 +112,7 @@ def test_what_learns(method, options):
             assert found == [(1, 1)], name
 
 
+@pytest.mark.program
 def test_resnet18_trains_on_pictures_of_its_size(pictures, tmp_path):
     train(make_experiment("pacs", "mda", **QUICK), tmp_path / "run", pictures, caffe_test=True)
 
@@ -119,17 +120,20 @@ def test_resnet18_trains_on_pictures_of_its_size(pictures, tmp_path):
 SMALL = QUICK | {"image_size": 64}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("method", "options"), [("source_only", {}), ("mda", {"k": 1})])
 def test_resnet18_trains_without_a_branch(method, options, small_pictures, tmp_path):
     train(make_experiment("pacs", method, **SMALL, **options), tmp_path / "run", small_pictures)
 
 
+@pytest.mark.program
 def test_resnet18_trains_by_other_options(small_pictures, tmp_path):
     options = {"geometry": "caffe", "iter_size": 2, "test_mirror": True, "known_share": 0.5}
     record = train(make_experiment("pacs", "mda", **SMALL, **options), tmp_path / "run", small_pictures)
     assert "loss_domain" in record["last_values"]
 
 
+@pytest.mark.program
 def test_resnet18_trains_on_an_undivided_source(small_pictures, tmp_path):
     data = small_pictures / "pacs_64"
     mixture = data / "art_painting+cartoon+photo"

@@ -25,6 +25,7 @@ def text_of(file):
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
+@pytest.mark.program
 def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     shutil.copytree(runs["mda"].path, folder)
@@ -61,6 +62,7 @@ def test_a_record_alone_shows_what_it_can(tmp_path):
     assert "The records hold no confusion counts" in text and "a record alone" in text
 
 
+@pytest.mark.program
 def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     folder, lost = tmp_path / "run", tmp_path / "lost"
     for copy in (folder, lost):

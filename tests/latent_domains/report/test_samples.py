@@ -3,6 +3,7 @@
 import shutil
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
 from latent_domains.data.lmdb_io import read_images
@@ -32,6 +33,7 @@ def test_the_surest_and_the_least_sure_are_others():
     assert [chosen.tolist() for chosen in surest_and_least_sure(rows, 1)] == [[], []]
 
 
+@pytest.mark.program
 def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     experiment = make_experiment("pacs_lite0", "mda", branch_input="early", iterations=1, batch_size=8)
     folder = write_run(experiment, tmp_path / "run", data=lite0_features)
@@ -51,6 +53,7 @@ def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     assert read_source_images(other, folder.final_snapshot()).images is None, "they are pictures of others"
 
 
+@pytest.mark.program
 def test_held_out_images_are_looked_at(runs, tiny_data):
     found = read_source_images(runs["mda"], runs["mda"].final_snapshot())
     images, _ = read_images(tiny_data / "digits" / "mnist_test")

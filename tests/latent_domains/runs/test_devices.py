@@ -72,6 +72,7 @@ def test_cuda_without_a_gpu_is_refused(monkeypatch):
             check_available("GPU", "m.solver asks for it")
 
 
+@pytest.mark.program
 def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU")
     assert mode_of(folder) == "GPU"

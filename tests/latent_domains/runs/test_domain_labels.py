@@ -42,6 +42,7 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
 MIXTURE = {"shares": (80, 20)}
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("method", [CONTROLS[0], "multi_source", "mda"])
 def test_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
     folder = write_run(small(method, **MIXTURE), tmp_path / "run", data=mixed)

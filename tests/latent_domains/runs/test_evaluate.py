@@ -17,6 +17,7 @@ from tests.programs import program
 from tests.run_folders import small, spoil
 
 
+@pytest.mark.program
 def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
     model = trained.latest_snapshot().model
     _, batches = trained.test_batches()["usps"]
@@ -31,6 +32,7 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
     assert np.sum(record.targets["usps"].confusion, axis=1).tolist() == np.bincount(labels, minlength=10).tolist()
 
 
+@pytest.mark.program
 def test_what_became_of_the_domains_is_told_in_a_line(trained):
     usage = trained.read_record().domain_usage
     done = program("evaluate", trained.path)
@@ -42,6 +44,7 @@ def test_what_became_of_the_domains_is_told_in_a_line(trained):
     )
 
 
+@pytest.mark.program
 def test_a_source_of_unknown_domains_has_no_purity(trained):
     usage = DomainUsage(sources=["a+b"], images=1200, counts=[[900, 300]], share=[0.75, 0.25], purity=1.0, nmi=0.0)
     record = trained.read_record()
@@ -52,6 +55,7 @@ def test_a_source_of_unknown_domains_has_no_purity(trained):
     assert told.startswith("latent domains of 60 images of the targets: largest share ")
 
 
+@pytest.mark.program
 def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     """Its target may have no labels, so that no score shows it."""
     folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.runs.features import aligned_features
 from latent_domains.runs.write import write_run
+
+pytestmark = pytest.mark.program
 
 
 def test_each_image_is_taken_once_however_many_are_asked_for(trained):

@@ -92,6 +92,7 @@ def test_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
         assert fillers(nets["train"]) == {**fillers(nets["deploy"]), **fillers(nets.get("domains", ""))}
 
 
+@pytest.mark.program
 def test_training_begins_from_them(tiny_data, tmp_path):
     run = write_run(small(seed=3), tmp_path / "run", data=tiny_data)
     train_all([run], threads=1)

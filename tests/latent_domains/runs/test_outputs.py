@@ -38,6 +38,7 @@ def predicted(run: RunFolder, lmdb: Path, limit: int | None = None, blob: str = 
     return net.forward()[blob].copy(), labels
 
 
+@pytest.mark.program
 def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
     found, _ = domain_probabilities(trained, trained.latest_snapshot().model, source_lmdbs(trained), limit=5)
     assert [(source, rows.shape) for source, rows in found.items()] == [("mnist", (5, 3)), ("mnistm", (5, 3))]
@@ -45,6 +46,7 @@ def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
     np.testing.assert_allclose(found["mnistm"], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.program
 def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_data):
     usage = source_usage(trained, trained.latest_snapshot())
     found = [predicted(trained, tiny_data / "digits" / f"{source}_test") for source in ("mnist", "mnistm")]
@@ -55,6 +57,7 @@ def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_da
     assert usage.nmi_classes == pytest.approx(nmi)
 
 
+@pytest.mark.program
 def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_data, tmp_path):
     run = write_run(small(k_target=2, branch_norm="logits"), tmp_path / "run", data=tiny_data)
     train_all([run], threads=1)
@@ -67,6 +70,7 @@ def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_dat
     assert target_usage(nobody_knows, run.latest_snapshot()).nmi_classes is None
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("held", [None, "mnistm_train"])
 def test_without_held_out_images_usage_is_that_of_training_images(held, trained, tiny_data, tmp_path):
     """One test LMDB is missing, or holds training images, as that of the PACS lists does."""
@@ -82,6 +86,7 @@ def test_without_held_out_images_usage_is_that_of_training_images(held, trained,
     assert usage.counts == [np.bincount(p.argmax(axis=1), minlength=3).tolist() for p in rows.values()]
 
 
+@pytest.mark.program
 def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
     history = usage_history(trained)
     assert [usage.iteration for usage in history] == [0, 2, 4]
@@ -95,12 +100,14 @@ def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkey
             assert np.array_equal(blob.data, initial.data), name
 
 
+@pytest.mark.program
 def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tmp_path):
     run = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     run.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w", "sha256": "0"}}))
     assert [usage.iteration for usage in usage_history(run)] == [2, 4]
 
 
+@pytest.mark.program
 def test_images_that_fill_no_batch_count_too(trained, tmp_path):
     """A test pass along training leaves them out; the record's accuracy does not."""
     shutil.copytree(trained.path, tmp_path / "run")
@@ -112,6 +119,7 @@ def test_images_that_fill_no_batch_count_too(trained, tmp_path):
     assert found.sum() == TEST and (found == confusion_counts(trained, trained.latest_snapshot(), "usps")).all()
 
 
+@pytest.mark.program
 def test_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tmp_path):
     experiment = make_experiment("digits", "source_only", batch_size=8, iterations=2, test_mirror=True)
     folder = write_run(experiment, tmp_path / "run", data=tiny_data)
@@ -136,6 +144,7 @@ def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
             assert float(net.forward()["accuracy"]) == correct, (scores, label)
 
 
+@pytest.mark.program
 def test_a_training_that_diverged_is_told(trained, tmp_path):
     snapshot = trained.latest_snapshot()
     broken = tmp_path / "model_iter_4.caffemodel"

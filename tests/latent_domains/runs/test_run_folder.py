@@ -36,6 +36,7 @@ def test_what_is_written_aside_is_no_run(tiny_data, tmp_path):
     assert find_runs(tmp_path) == [folder.path]
 
 
+@pytest.mark.program
 def test_a_record_of_another_experiment_is_told(trained, tmp_path):
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     edit(folder.record, '"seed": 5', '"seed": 6')
@@ -43,6 +44,7 @@ def test_a_record_of_another_experiment_is_told(trained, tmp_path):
         folder.read_record()
 
 
+@pytest.mark.program
 def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
@@ -55,6 +57,7 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     assert folder.latest_snapshot().iteration == 2
 
 
+@pytest.mark.program
 def test_a_net_that_was_edited_into_one_that_caffe_refuses(trained, tmp_path):
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     net = folder.net("domains")

@@ -85,6 +85,7 @@ def test_a_log_that_is_no_regular_file_is_told(folder):
         state_of(folder)
 
 
+@pytest.mark.program
 def test_a_killed_run_is_interrupted_and_its_session_has_no_end(folder):
     folder = lasting(folder, 1_000_000)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
@@ -127,6 +128,7 @@ def test_a_killed_run_is_interrupted_and_its_session_has_no_end(folder):
     assert first.commit == second.commit is not None
 
 
+@pytest.mark.program
 def test_a_failed_run_says_why_until_it_goes_on(folder):
     net, lmdb = folder.net("train"), folder.train_lmdbs["mnist"]
     whole = net.read_text()
@@ -170,6 +172,7 @@ def test_damaged_files_are_named(name, text, message, folder):
     assert state.state is State.FAILED and message in state.note
 
 
+@pytest.mark.program
 def test_training_without_our_program_is_seen(folder):
     """``caffe train -solver …`` by hand leaves snapshots alone."""
     folder.log.write_text("killed before its first iteration\n")
@@ -200,6 +203,7 @@ def test_iterations_of_earlier_sessions_do_not_count(folder):
     assert last_iteration(folder) == 0
 
 
+@pytest.mark.program
 def test_another_process_is_named_or_waited_for(folder, capfd):
     code = "import sys\nfrom pathlib import Path\nfrom latent_domains.runs.run_folder import RunFolder\n"
     code += "with RunFolder.load(Path(sys.argv[1])).locked():\n    print(flush=True)\n    sys.stdin.read()"

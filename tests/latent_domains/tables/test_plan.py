@@ -14,6 +14,7 @@ from latent_domains.tables.plan import Plan
 from tests.latent_domains.tables.tables import plan, write_record
 
 
+@pytest.mark.program
 def test_reading_the_workflow_does_not_import_caffe():
     code = "import sys, latent_domains.tables.plan; sys.exit('caffe' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,6 +11,8 @@ import pytest
 from latent_domains.training import child
 from latent_domains.training.child import Child, Children
 
+pytestmark = pytest.mark.program
+
 FOREVER = "import time; print('here', flush=True); time.sleep(600)"
 
 

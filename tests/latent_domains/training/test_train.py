@@ -34,6 +34,7 @@ from tests.programs import child, files_up_to, program, wait_until
 from tests.run_folders import blobs, edit, initial_weights, lasting, small
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("method", METHODS)
 def test_train_and_record(method, tiny_data, tmp_path):
     folder = write_run(small(method), tmp_path / "run", data=tiny_data)
@@ -54,6 +55,7 @@ def test_train_and_record(method, tiny_data, tmp_path):
         assert record["domain_usage"] is None
 
 
+@pytest.mark.program
 def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     monkeypatch.setenv("SOLVER_MODE", "GPU")
@@ -70,6 +72,7 @@ def wait_for(folder: RunFolder, text: str) -> None:
     wait_until(lambda: folder.log.exists() and text in folder.log.read_text(), repr(text))
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
     folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
@@ -105,6 +108,7 @@ def draw_at_random(folder: RunFolder) -> None:
     edit(folder.solver, "max_iter", "iter_size: 2 max_iter")
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("method", "order", "change"),
     [
@@ -138,6 +142,7 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_da
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
+@pytest.mark.program
 def test_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path):
     folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
     train_all([folder], threads=1)
@@ -147,6 +152,7 @@ def test_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path
     assert folder.read_record().accuracy == accuracy and folder.log.read_text() == log
 
 
+@pytest.mark.program
 def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
     folder = write_run(small("dial", iterations=30), tmp_path / "run", data=tiny_data)
     reader, writer = os.pipe()
@@ -159,6 +165,7 @@ def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
     assert shown.endswith("% on usps at the last iteration\n"), "DIAL has no latent domains to tell of"
 
 
+@pytest.mark.program
 def test_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_path):
     folder = write_run(small("dial", iterations=100_000), tmp_path / "run", data=tiny_data)
     done = child("train", "--threads", "1", folder.path, before=files_up_to(60_000))
@@ -238,6 +245,7 @@ def other_images(lmdb: Path) -> None:
             writer.put(name, datum)
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("method", "name"), [("dial", "mnistm_train"), ("dial", "usps_test"), ("mda", "mnist_test")])
 def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path):
     """Held-out images of the sources, too, if latent domains are judged on them."""
@@ -298,6 +306,7 @@ def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
     assert program(*arguments, "--weights", weights, folder.path).returncode == 0
 
 
+@pytest.mark.program
 def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     good = write_run(small("dial"), tmp_path / "good", data=tiny_data)
     bad = write_run(small("mda"), tmp_path / "bad", data=tiny_data)
@@ -307,6 +316,7 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     assert good.record.exists() and not bad.record.exists()
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(
     ("method", "said"),
     [("mda", r'MDALayer ".*\bnan\b.*'), ("plain", r"train\.log: the loss at iteration \d0? is -?nan")],
@@ -341,6 +351,7 @@ def test_a_process_gets_its_share_of_the_cores(monkeypatch):
     assert [share_of_cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
 
 
+@pytest.mark.program
 def test_a_finished_run_is_never_repeated(trained, tiny_data):
     before = trained.record.stat().st_mtime_ns
     train_all([write_missing(trained.experiment, trained.path, data=tiny_data)], resume=True)

@@ -25,6 +25,8 @@ from tests.gpu import WHY_NO_GPU
 from tests.programs import wait_until
 from tests.run_folders import blobs, edit, lasting, small
 
+pytestmark = pytest.mark.program
+
 
 def written(path: Path, data: Path, method: str = "mda", **options: Any) -> RunFolder:
     """A small run of digits for the CPU."""

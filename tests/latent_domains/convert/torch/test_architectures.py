@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
 import torch
 
 from latent_domains.convert.torch.architectures import find_architecture, resnet_of

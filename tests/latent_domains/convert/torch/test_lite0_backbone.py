@@ -8,8 +8,11 @@ import cv2
 import numpy as np
 import onnx
 import pytest
-import torch
 from onnx import ModelProto
+
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
+import torch
 
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.net import blob_names, onnx_model

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
 from latent_domains.convert.torch import t7
 from latent_domains.convert.torch.lua_resnet import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError

@@ -6,6 +6,9 @@ import zipfile
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
 import torch
 
 from latent_domains.convert.torch.prefixes import named_tensors

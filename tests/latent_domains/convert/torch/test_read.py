@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
 import torch
 from safetensors.torch import save
 

@@ -5,6 +5,8 @@ import struct
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
+
 from latent_domains.convert.torch import lua_resnet
 from latent_domains.convert.torch.t7 import read
 from latent_domains.convert.torch.tensors import CheckpointError

@@ -197,6 +197,7 @@ def test_domains_without_images_are_left_out_on_request(images, tmp_path):
     assert done.returncode == 1 and "none of the images of PACS are there" in done.stderr
 
 
+@pytest.mark.program
 def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
     picture = min((images / "cartoon" / "dog").iterdir())
     for number in range(1000):
