@@ -1,19 +1,14 @@
 """Every command that a page prints exists, with the options it is given."""
 
-import io
 import re
-import runpy
 import shlex
-import sys
-from contextlib import redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
 from latent_domains.common.program import ROOT
 from tests.pages import PAGES
+from tests.programs import program
 
 _BLOCK = re.compile(r"^```(?:sh|console)?\n(.*?)^```$|((?:^ {4}.*\n(?:^ *\n)*)+)", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -37,19 +32,6 @@ def programs() -> dict[tuple[str, str], str]:
     return found
 
 
-def help_of(module: str) -> str:
-    assert find_spec(module), f"there is no module {module}"
-    shown = io.StringIO()
-    with (
-        redirect_stdout(shown),
-        mock.patch.object(sys, "argv", [module, "--help"]),
-        pytest.raises(SystemExit) as ending,
-    ):
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    assert not ending.value.code
-    return shown.getvalue()
-
-
 PROGRAMS = programs()
 
 
@@ -66,10 +48,11 @@ def test_every_program_stands_on_the_page_of_programs():
     assert {name for cell in table for name in re.findall(r"`([a-z0-9_.]+)`", cell)} == programs
 
 
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")  # other tests have imported it
 @pytest.mark.parametrize("module", sorted(set(PROGRAMS.values())))
 def test_programs_know_their_documented_options(module):
-    known = set(_OPTION.findall(help_of(module)))
+    shown = program(module.removeprefix("tools."), "--help")
+    assert shown.returncode == 0
+    known = set(_OPTION.findall(shown.stdout))
     for page, command in (key for key, value in PROGRAMS.items() if value == module):
         options = set(_OPTION.findall(command.split("|")[0]))
         assert options <= known, f"{page}: {command}"
