@@ -12,8 +12,8 @@ from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.server import Server, serving
+from tests.training import train_here
 
 TRAIN, TEST, STYLE_SIZE = 48, 30, 12
 """Records of each training and of each test LMDB; numbers of a record of statistics of style."""
@@ -92,7 +92,7 @@ def _trained(method: str, folder: Path, data: Path, **options: int | str) -> Run
     experiment = make_experiment("digits", method, batch_size=8, iterations=4, **options)
     run = write_run(experiment, folder / "run", data=data)
     run.solver.write_text(run.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
-    train_all([run], threads=1)
+    train_here(run)
     return run
 
 

@@ -28,9 +28,9 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.programs import program
 from tests.run_folders import edit, initial_weights
+from tests.training import train_here
 
 EACH = 2
 """Pictures of each class and domain in a data folder."""
@@ -140,7 +140,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     """
     run = write_run(experiment, folder, data=data)
     edit(run.solver, "display: 10", "display: 1")
-    train_all([run], threads=1)
+    train_here(run)
     accuracies = caffe_test_accuracy(run) if caffe_test else {}
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
     record = json.loads(run.record.read_text())

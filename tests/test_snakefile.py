@@ -16,10 +16,10 @@ from latent_domains.common.program import ROOT
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import Run, load
-from latent_domains.training.train import train_all
 from tests.faults.stage import kill_all
 from tests.fixtures import tiny_table
 from tests.programs import program, wait_until
+from tests.training import train_here
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
 
@@ -169,7 +169,7 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
 def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_path):
     run = written(tmp_path, tiny_table(BAD_ROW))
     folder = write_run(run, tmp_path / "runs" / "digits" / BAD, data=tiny_data, solver_mode="CPU")
-    train_all([folder], threads=1)
+    train_here(folder)
     record = folder.record.read_bytes()
     folder.record.unlink()  # for a while it is as if the other one still trained
     log = tmp_path / "runs" / "logs" / "digits" / f"{BAD}.log"

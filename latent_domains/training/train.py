@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -37,6 +37,9 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, recording_failure, recording_session
 from latent_domains.runs.write import check_name
 from latent_domains.training.child import Child, Children
+
+Evaluation = Callable[[RunFolder, int, Children], None]
+"""Evaluates a run with so many threads. A process that it starts for that is one of the children."""
 
 
 class _Bar(tqdm):
@@ -97,6 +100,7 @@ def train_all(
     solver_mode: str | None = None,
     weights: Path | None = None,
     wait: bool = False,
+    evaluate: Evaluation | None = None,
 ) -> None:
     """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
 
@@ -104,8 +108,9 @@ def train_all(
     and a finished run is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of
     the environment, if any. Runs begin from the caffemodel ``weights`` in all layers whose names it has; a run that has
     begun must have begun from it, and on the images that its LMDBs hold now. With ``wait``, it waits for a run that
-    another process trains; else this is an error. If one run cannot be trained, none is. Raises ProgramError for the
-    first run that fails, after the others have ended and their errors are printed; KeyboardInterrupt after a stop.
+    another process trains; else this is an error. ``evaluate`` writes the record of a trained run; None does it in a
+    separate process (:func:`evaluate_apart`). If one run cannot be trained, none is. Raises ProgramError for the first
+    run that fails, after the others have ended and their errors are printed; KeyboardInterrupt after a stop.
     """
     if weights:
         check_name(weights)
@@ -146,7 +151,7 @@ def train_all(
             folder.failure.unlink(missing_ok=True)
             waiting.append(_Job(folder, snapshot, start_from, loaded, len(waiting)))
         if waiting:
-            _train_jobs(waiting, min(jobs, len(waiting)), threads)
+            _train_jobs(waiting, min(jobs, len(waiting)), threads, evaluate or evaluate_apart)
 
 
 def share_of_cores(processes: int) -> int:
@@ -154,7 +159,7 @@ def share_of_cores(processes: int) -> int:
     return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
-def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None:
+def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None, evaluate: Evaluation) -> None:
     threads = threads or share_of_cores(jobs)
     children = Children()
 
@@ -167,7 +172,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
                 _train(job, threads, children)
         if not children.stopping:
             with recording_failure(job.folder, "evaluation"):
-                _evaluate_apart(job.folder, threads, children)
+                evaluate(job.folder, threads, children)
 
     with children.take_signals(), ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(work, job) for job in waiting]
@@ -182,7 +187,7 @@ def _train_jobs(waiting: Sequence[_Job], jobs: int, threads: int | None) -> None
         raise KeyboardInterrupt
 
 
-def _evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None:
+def evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None:
     """Evaluate in a separate process: pycaffe logs to stderr, and several runs may end at the same time."""
     command = [*UNMOVED_BY_SIGTERM, sys.executable, "-m", "tools.evaluate", str(folder.path.resolve())]
     command += ["--solver-mode", mode_of(folder)]  # not what the environment asks for

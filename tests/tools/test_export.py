@@ -19,10 +19,10 @@ from latent_domains.models.compare import Difference
 from latent_domains.models.model import model_files, write_model
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.fixtures import TEST
 from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained
 from tests.programs import Done, names, program
+from tests.training import train_here
 
 TEXT = (
     DATA
@@ -62,7 +62,7 @@ def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int,
     for k_target, iterations in ((1, 60), (2, 10)):
         experiment = make_experiment("digits", "mda", batch_size=16, iterations=iterations, k_target=k_target)
         found[k_target] = write_run(experiment, folder / str(k_target), data=tiny_data)
-    train_all(list(found.values()), threads=1)
+    train_here(*found.values())
     return found
 
 

@@ -19,8 +19,8 @@ from latent_domains.models.model import Array, Model, read_model
 from latent_domains.nets.lite0 import PREPROCESSING
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.programs import names, program
+from tests.training import train_here
 
 pytestmark = pytest.mark.program
 
@@ -30,7 +30,7 @@ TARGETS = ("cartoon", "sketch")
 def trained(folder: Path, data: Path, method: str = "mda", **settings: object) -> RunFolder:
     experiment = make_experiment("pacs_lite0", method, iterations=4, batch_size=32, targets=TARGETS[:1], **settings)
     run = write_run(experiment, folder, data=data)
-    train_all([run], threads=1)
+    train_here(run)
     return run
 
 

@@ -12,11 +12,11 @@ from latent_domains.models.model import open_net
 from latent_domains.nets.family import deploy_net
 from latent_domains.nets.lite0 import blocks
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import layers
 from tests.pictures import QUICK, draw, train
 from tests.programs import program
+from tests.training import train_here
 
 LITE0 = {"network": "lite0", "image_size": 64}
 
@@ -99,7 +99,7 @@ def test_a_run_from_imagenets_weights_is_exported_and_predicts(small_pictures, t
     done = program("get_weights", "lite0", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     run = write_run(make_experiment("pacs", "mda", **QUICK, **LITE0), tmp_path / "run", data=small_pictures)
-    train_all([run], threads=1, weights=tmp_path / "lite0_mda4.caffemodel")
+    train_here(run, weights=tmp_path / "lite0_mda4.caffemodel")
     assert json.loads(run.record.read_text())["iteration"] == QUICK["iterations"]
     stock = tmp_path / "stock"
     done = program("export", run.path, stock)

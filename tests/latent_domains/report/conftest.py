@@ -7,8 +7,8 @@ import pytest
 
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.run_folders import edit, small
+from tests.training import train_here
 
 
 @pytest.fixture(scope="session")
@@ -28,5 +28,5 @@ def runs(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         found[name] = write_run(small(iterations=4, **options), folder / name, data=data)
         for often, value in (("test_interval: 100", 2), ("display: 10", 1), ("snapshot: 500", 2)):
             edit(found[name].solver, often, f"{often.split()[0]} {value}")
-    train_all(list(found.values()), jobs=2, threads=1)
+    train_here(*found.values(), jobs=2)
     return found

@@ -11,8 +11,8 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.samples import mosaic, mosaic_chart, read_source_images, surest_and_least_sure
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.fixtures import TEST
+from tests.training import train_here
 
 
 def test_pictures_in_a_strip():
@@ -37,7 +37,7 @@ def test_the_surest_and_the_least_sure_are_others():
 def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
     experiment = make_experiment("pacs_lite0", "mda", branch_input="early", iterations=1, batch_size=8)
     folder = write_run(experiment, tmp_path / "run", data=lite0_features)
-    train_all([folder], threads=1)
+    train_here(folder)
     found = read_source_images(folder, folder.final_snapshot())
     images, _ = read_images(lite0_features / "pacs" / "art_painting")
     assert np.array_equal(found.images[: len(images)], images)

@@ -10,7 +10,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import devices, preflight
 from latent_domains.runs.devices import check_available, choose_mode, mode_of, requested_mode
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
+from tests.training import train_here
 
 
 @pytest.fixture(autouse=True)
@@ -79,5 +79,5 @@ def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp
     with pytest.raises(ProgramError, match="built without CUDA"):
         preflight.preflight(folder)
     monkeypatch.setenv("SOLVER_MODE", "CPU")
-    train_all([folder], threads=1)
+    train_here(folder)
     assert mode_of(folder) == "CPU" and folder.read_training().solver_mode == "CPU"

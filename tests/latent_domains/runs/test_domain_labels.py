@@ -12,8 +12,8 @@ from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.run_folders import small
+from tests.training import train_here
 
 
 @pytest.mark.program
@@ -46,7 +46,7 @@ MIXTURE = {"shares": (80, 20)}
 @pytest.mark.parametrize("method", [CONTROLS[0], "multi_source", "mda"])
 def test_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
     folder = write_run(small(method, **MIXTURE), tmp_path / "run", data=mixed)
-    train_all([folder], threads=1)
+    train_here(folder)
     record = folder.read_record()
     assert "mnist80+mnistm20_train has 60 images, published 75000" in record.incomplete_data
     usage = record.domain_usage

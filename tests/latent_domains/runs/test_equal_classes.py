@@ -11,8 +11,8 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.join import read_domains
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.run_folders import small
+from tests.training import train_here
 
 MIXTURE = "mnist+mnistm"
 
@@ -48,7 +48,7 @@ def test_classes_of_a_mixture_are_equal_in_each_domain_that_is_found_or_known(me
         domains = np.array([domain == "mnist_train" for domain in read_domains(lmdb)])
     for domain in (0, 1):
         assert_equal(labels[numbers[domains[numbers] == domain]])
-    train_all([folder], threads=1)
+    train_here(folder)
     assert 0 <= folder.read_record().accuracy <= 1
     alone = write_run(small("mda", undivided=True, equal_classes=True), tmp_path / "alone", data=mixed)
     assert_equal(labels[drawn(alone)[MIXTURE]])

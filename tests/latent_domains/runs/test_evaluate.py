@@ -12,9 +12,9 @@ from latent_domains.data.lmdb_io import read_labels
 from latent_domains.runs.evaluate import domains_summary, evaluate
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.programs import program
 from tests.run_folders import small, spoil
+from tests.training import train_here
 
 
 @pytest.mark.program
@@ -59,7 +59,7 @@ def test_a_source_of_unknown_domains_has_no_purity(trained):
 def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     """Its target may have no labels, so that no score shows it."""
     folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=1)
+    train_here(folder)
     folder.record.unlink()
     spoil(folder.final_snapshot().model, "conv2")
     with pytest.raises(

@@ -13,8 +13,8 @@ from latent_domains.nets.committed import COMMITTED, default_experiments
 from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.run_folders import small
+from tests.training import train_here
 
 TRUNK = {"conv1", "conv2", "fc3", "fc4", "fc5"}
 
@@ -95,7 +95,7 @@ def test_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
 @pytest.mark.program
 def test_training_begins_from_them(tiny_data, tmp_path):
     run = write_run(small(seed=3), tmp_path / "run", data=tiny_data)
-    train_all([run], threads=1)
+    train_here(run)
     net = run.load_net("train", caffe.TRAIN, run.initial)
     net.forward()
     first = sum(net.blob_loss_weights[name] * float(net.blobs[name].data) for name in net.outputs)

@@ -24,9 +24,9 @@ from latent_domains.runs.outputs import (
 )
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.fixtures import TEST, TRAIN
 from tests.run_folders import edit, small, spoil
+from tests.training import train_here
 
 
 def predicted(run: RunFolder, lmdb: Path, limit: int | None = None, blob: str = "domain_prob"):
@@ -60,7 +60,7 @@ def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_da
 @pytest.mark.program
 def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_data, tmp_path):
     run = write_run(small(k_target=2, branch_norm="logits"), tmp_path / "run", data=tiny_data)
-    train_all([run], threads=1)
+    train_here(run)
     rows, labels = predicted(run, tiny_data / "digits" / "usps_train", blob="target_domain_prob")
     expected = normalized_mutual_info_score(labels, rows.argmax(axis=1))
     assert run.read_record().target_domain_usage.nmi_classes == pytest.approx(expected)
@@ -123,7 +123,7 @@ def test_images_that_fill_no_batch_count_too(trained, tmp_path):
 def test_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tmp_path):
     experiment = make_experiment("digits", "source_only", batch_size=8, iterations=2, test_mirror=True)
     folder = write_run(experiment, tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=1)
+    train_here(folder)
     found = {confusion_counts(folder, folder.latest_snapshot(), "usps").tobytes() for _ in range(4)}
     assert len(found) == 1 and found == {np.array(folder.read_record().targets["usps"].confusion).tobytes()}
 

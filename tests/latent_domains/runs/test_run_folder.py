@@ -8,8 +8,8 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.run_folders import edit, small
+from tests.training import train_here
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_record_of_another_experiment_is_told(trained, tmp_path):
 def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
-    train_all([folder], threads=1)
+    train_here(folder)
     assert folder.latest_snapshot().iteration == 6
     model = folder.latest_snapshot().model
     model.write_bytes(model.read_bytes()[:1000])

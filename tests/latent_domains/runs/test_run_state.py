@@ -22,9 +22,9 @@ from latent_domains.runs.run_state import (
     state_of,
 )
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.programs import child, wait_until
 from tests.run_folders import lasting
+from tests.training import train_here
 
 LINE = "I20261121 18:10:37.7 1 solver.cpp:239] Iteration {} (4.3 iter/s, 2.3s/10 iters), loss = 0.5\n"
 
@@ -116,7 +116,7 @@ def test_a_killed_run_is_interrupted_and_its_session_has_no_end(folder):
     assert str(state) == f"interrupted at iteration {state.iteration} of 1000000: goes on from {start}"
 
     folder = lasting(folder, start + 1)
-    train_all([folder], threads=1, resume=True)
+    train_here(folder, resume=True)
     assert shown(folder) == "finished"
     training = folder.read_record().training
     first, second = training.sessions
@@ -143,11 +143,11 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     lmdb.rename(lmdb.with_name("elsewhere"))
     try:
         with pytest.raises(ProgramError, match="no LMDB there"):
-            train_all([folder], threads=1, resume=True)
+            train_here(folder, resume=True)
     finally:
         lmdb.with_name("elsewhere").rename(lmdb)
     assert folder.read_failure().step == "preparation" and "no LMDB there" in shown(folder)
-    train_all([folder], threads=1, resume=True)
+    train_here(folder, resume=True)
     assert shown(folder) == "finished" and not folder.failure.exists()
     ended = [session.ended for session in folder.read_record().training.sessions]
     assert ended == ["failed", "finished"]

@@ -14,9 +14,9 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.style import style_domains
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import train_all
 from tests.fixtures import STYLE_SIZE
 from tests.run_folders import small
+from tests.training import train_here
 
 
 def labels_of(folder) -> dict[str, np.ndarray]:
@@ -82,7 +82,7 @@ def test_the_surest_share_of_each_cluster_is_known_to_the_branch(undivided, mixe
     for domain in (0, 1):
         rest = found.margin[(found.domains == domain) & ~known]
         assert found.margin[labels == domain].min() >= rest.max()
-    train_all([folder], threads=1)
+    train_here(folder)
     assert folder.read_record().domain_usage is not None
 
 

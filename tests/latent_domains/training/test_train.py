@@ -32,13 +32,14 @@ from tests import nvidia_weights
 from tests.fixtures import TEST, TRAIN
 from tests.programs import child, files_up_to, program, wait_until
 from tests.run_folders import blobs, edit, initial_weights, lasting, small
+from tests.training import train_here
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("method", METHODS)
 def test_train_and_record(method, tiny_data, tmp_path):
     folder = write_run(small(method), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=1)
+    train_here(folder)
     record = json.loads(folder.record.read_text())
     assert record["iteration"] == 6 and record["test_images"] == TEST
     assert (record["accuracy"] * TEST) % 1 == pytest.approx(0, abs=1e-9)
@@ -56,7 +57,7 @@ def test_train_and_record(method, tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_the_mode_asked_for_is_that_of_the_evaluation_too(evaluation_apart, tiny_data, tmp_path, monkeypatch):
+def test_the_mode_asked_for_is_that_of_the_evaluation_too(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     monkeypatch.setenv("SOLVER_MODE", "GPU")
     train_all([folder], threads=1, solver_mode="CPU")
@@ -79,7 +80,7 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     training = start_training(folder)
     wait_for(folder, "Iteration 10 (")
     with pytest.raises(ProgramError, match="run: it is in use by process"):
-        train_all([folder], threads=1, resume=True)
+        train_here(folder, resume=True)
     training.send_signal(number)
     _, errors = training.communicate(timeout=60)
     assert training.returncode == 130, errors
@@ -89,10 +90,10 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     assert not folder.record.exists()
 
     with pytest.raises(ProgramError, match=f"was trained to iteration {reached}: pass --resume"):
-        train_all([folder], threads=1)
+        train_here(folder)
     folder = lasting(folder, reached + 5)
     seconds = json.loads(folder.training.read_text())["seconds"]
-    train_all([folder], threads=1, resume=True)
+    train_here(folder, resume=True)
     record = json.loads(folder.record.read_text())
     assert record["iteration"] == reached + 5
     assert record["training"]["seconds"] > seconds
@@ -127,13 +128,13 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_da
         if change:
             change(run)
     whole = runs[0]
-    train_all([whole], threads=1)
+    train_here(whole)
     parts = lasting(runs[1], 10)
     assert TRAIN % 8 == 0 and 10 % (TRAIN // 8), "it would go on at an epoch's beginning anyway"
-    train_all([parts], threads=1)
+    train_here(parts)
     parts.record.unlink()
     parts = lasting(parts, 17)
-    train_all([parts], threads=1, resume=True)
+    train_here(parts, resume=True)
     before, after = (curves(run.log.read_text().splitlines()) for run in (whole, parts))
     assert sorted(after["train", "loss"]) == list(range(17)) and after == before
     expected, found = (blobs(run.latest_snapshot().model) for run in (whole, parts))
@@ -145,10 +146,10 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_da
 @pytest.mark.program
 def test_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path):
     folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
-    train_all([folder], threads=1)
+    train_here(folder)
     log, accuracy = folder.log.read_text(), folder.read_record().accuracy
     folder.record.unlink()
-    train_all([folder], threads=1, resume=True)
+    train_here(folder, resume=True)
     assert folder.read_record().accuracy == accuracy and folder.log.read_text() == log
 
 
@@ -251,7 +252,7 @@ def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path)
     """Held-out images of the sources, too, if latent domains are judged on them."""
     folder = write_run(small(method), tmp_path / "run", data=copied(tiny_data, tmp_path))
     other = write_run(small(method), tmp_path / "other", data=folder.data_folder)
-    train_all([folder], threads=1)
+    train_here(folder)
     lmdb = folder.data_folder / "digits" / name
     known = folder.read_record().training.lmdbs
     assert known == lmdb_contents(folder) and f"digits/{name}" in known and len(known) == {"dial": 4, "mda": 6}[method]
@@ -261,18 +262,18 @@ def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path)
         rf"{name}: other records than .*run was trained on: their sha256 was {known[f'digits/{name}']}, is \w{{64}}; "
     )
     with pytest.raises(ProgramError, match=message):
-        train_all([folder], resume=True)
+        train_here(folder, resume=True)
     with pytest.raises(ProgramError, match=message):
         evaluate(folder)
     folder.record.unlink()
     with pytest.raises(ProgramError, match=message):
-        train_all([folder], resume=True)
-    train_all([other], threads=1, resume=True)  # which has not begun
+        train_here(folder, resume=True)
+    train_here(other, resume=True)  # which has not begun
     shutil.rmtree(lmdb)
     shutil.move(tmp_path / "before", lmdb)
-    train_all([folder], threads=1, resume=True)
+    train_here(folder, resume=True)
     shutil.rmtree(folder.data_folder)
-    train_all([folder], resume=True)  # finished, and the images are no longer needed
+    train_here(folder, resume=True)  # finished, and the images are no longer needed
 
 
 @pytest.mark.program
@@ -312,7 +313,7 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     bad = write_run(small("mda"), tmp_path / "bad", data=tiny_data)
     bad.net("train").write_text(bad.net("train").read_text().replace('"Slice"', '"Silence"'))
     with pytest.raises(ProgramError, match="Silence Layer produces 0 top"):
-        train_all([bad, good], jobs=2)
+        train_here(bad, good, jobs=2)
     assert good.record.exists() and not bad.record.exists()
 
 
@@ -324,7 +325,7 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
 def test_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, said, tiny_data, tmp_path):
     folder = write_run(small(method, iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
     with pytest.raises(ProgramError, match=f"{said}: the training diverged; begin it again with a lower"):
-        train_all([folder], threads=1)
+        train_here(folder)
     assert not folder.record.exists() and last_iteration(folder) < 100
     assert state_of(folder).state == State.FAILED and "diverged" in state_of(folder).note
     assert not folder.is_locked()
@@ -354,7 +355,7 @@ def test_a_process_gets_its_share_of_the_cores(monkeypatch):
 @pytest.mark.program
 def test_a_finished_run_is_never_repeated(trained, tiny_data):
     before = trained.record.stat().st_mtime_ns
-    train_all([write_missing(trained.experiment, trained.path, data=tiny_data)], resume=True)
+    train_here(write_missing(trained.experiment, trained.path, data=tiny_data), resume=True)
     assert trained.record.stat().st_mtime_ns == before
     longer = replace(trained.experiment, recipe=replace(trained.experiment.recipe, iterations=7))
     with pytest.raises(ProgramError, match="run holds another experiment: iterations is 4 there, 7 here"):

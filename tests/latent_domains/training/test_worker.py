@@ -20,10 +20,11 @@ from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from latent_domains.training.train import start_worker, train_all
+from latent_domains.training.train import start_worker
 from tests.gpu import WHY_NO_GPU
 from tests.programs import wait_until
 from tests.run_folders import blobs, edit, lasting, small
+from tests.training import train_here
 
 pytestmark = pytest.mark.program
 
@@ -35,7 +36,7 @@ def written(path: Path, data: Path, method: str = "mda", **options: Any) -> RunF
 
 def trained_for(run: RunFolder, iterations: int) -> RunFolder:
     """Train a run, and give it so many iterations: what comes after is to be trained from its snapshot."""
-    train_all([run], threads=1)
+    train_here(run)
     run.record.unlink()
     return lasting(run, iterations)
 
@@ -46,7 +47,7 @@ def test_it_tests_and_writes_snapshots_as_caffe_train_does(tiny_data, tmp_path):
         edit(run.solver, setting, value)
     edit(run.solver, "snapshot: 500", "snapshot: 4")
     run = trained_for(run, 6)
-    train_all([run], threads=1, resume=True)
+    train_here(run, resume=True)
     found = curves(run.log.read_text().splitlines())
     assert sorted(found["train", "loss"]) == [0, 1, 2, 3, 4, 5]
     assert sorted(found["test", "accuracy"]) == [3, 6]
@@ -97,12 +98,12 @@ def test_ctrl_c_stops_after_an_iteration_with_a_snapshot_that_it_goes_on_from(lo
         os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt), once_it_runs(long, press):
-        train_all([long], threads=1, resume=True)
+        train_here(long, resume=True)
     assert not workers(long) and not long.record.exists()
     reached = long.latest_snapshot().iteration
     assert reached >= 10 and "Optimization stopped early." in long.log.read_text()
     resumed = lasting(long, reached + 5)
-    train_all([resumed], threads=1, resume=True)
+    train_here(resumed, resume=True)
     assert json.loads(resumed.record.read_text())["iteration"] == reached + 5
     assert f"Resuming from {long.snapshots}/model_iter_{reached}.solverstate" in long.log.read_text()
 
@@ -116,7 +117,7 @@ def test_one_that_is_killed_ends_with_one_message(long, capsys):
         killed.append(time.monotonic())
 
     with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"), once_it_runs(long, kill):
-        train_all([long], threads=1, resume=True)
+        train_here(long, resume=True)
     assert time.monotonic() - killed[0] < 30 and not workers(long)
     assert "error" not in capsys.readouterr().err
 
@@ -147,10 +148,10 @@ def test_a_gpu_learns_what_the_cpu_learns(method, tiny_data, tmp_path):
     learnt = []
     for mode in ("GPU", "CPU"):
         run = written(tmp_path / mode, tiny_data, method, iterations=2)
-        train_all([run], threads=1, solver_mode=mode)
+        train_here(run, solver_mode=mode)
         run.record.unlink()
         run = lasting(run, 4)
-        train_all([run], threads=1, solver_mode=mode, resume=True)
+        train_here(run, solver_mode=mode, resume=True)
         learnt.append(blobs(run.latest_snapshot().model))
     found, expected = learnt
     assert found.keys() == expected.keys()
