@@ -78,19 +78,8 @@ def trained(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFol
 
     Its branch has no BN, so that it can be asked before it was trained.
     """
-    options = {"k": 3, "seed": 5, "branch_norm": "none"}
-    return _trained("mda", tmp_path_factory.mktemp("mda"), tiny_data, **options)
-
-
-@pytest.fixture(scope="session")
-def trained_on_sources(tiny_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """Source only after four iterations on the tiny digits."""
-    return _trained("source_only", tmp_path_factory.mktemp("source_only"), tiny_data)
-
-
-def _trained(method: str, folder: Path, data: Path, **options: int | str) -> RunFolder:
-    experiment = make_experiment("digits", method, batch_size=8, iterations=4, **options)
-    run = write_run(experiment, folder / "run", data=data)
+    experiment = make_experiment("digits", "mda", k=3, seed=5, branch_norm="none", batch_size=8, iterations=4)
+    run = write_run(experiment, tmp_path_factory.mktemp("mda") / "run", data=tiny_data)
     run.solver.write_text(run.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
     train_here(run)
     return run

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import io
-import locale
 import os
 import resource
 import signal
@@ -16,16 +15,6 @@ from pathlib import Path
 from unittest import mock
 
 from latent_domains.common.program import ROOT, exit_code
-
-
-def leave_a_locale_out_that_is_not_there() -> None:
-    """Every bash would complain of it, in what the tests read; an ssh from elsewhere brings such names."""
-    before = locale.setlocale(locale.LC_ALL)
-    try:
-        locale.setlocale(locale.LC_ALL, "")
-    except locale.Error:
-        os.environ["LC_ALL"] = "C.UTF-8"
-    locale.setlocale(locale.LC_ALL, before)
 
 
 def hear_signals() -> None:

@@ -1,7 +1,6 @@
 """Nets and weights as the authors' fork writes them become ours: same outputs, our names, and nothing half-done."""
 
 import json
-import os
 import re
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from latent_domains.convert.fork.weights import converted
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import read_model
 from latent_domains.models.weights import check_weights
-from tests.latent_domains.convert.fork.fork_nets import ForkNet, digits, random_weights, residual, save, settings
+from tests.latent_domains.convert.fork.fork_nets import ForkNet, digits, residual, save, settings
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import kind, parse
 from tests.programs import names, program
@@ -260,19 +259,3 @@ def test_outputs_that_exist_and_wrong_inputs_are_refused(fork, done, tmp_path) -
     ended = program("convert_fork", cut, files[1], tmp_path / "out")
     assert re.search(r"cut\.prototxt: not a prototxt of the authors' fork of Caffe: \d+:\d+ : ", ended.stderr)
     assert names(tmp_path) == ["cut.prototxt"]
-
-
-if (models := os.environ.get("FORK_MODELS")) is not None:  # the authors' folder models/latentDA, which is not ours
-    REAL = {"CLASSES": "7", "DOMAIN_ENTROPY_WEIGHT": "0.1", "ENTROPY_WEIGHT": "0.2", "SLICE_POINT": "10"}
-
-    @pytest.mark.parametrize("name", ["resnet18_k3", "alexnet_k2", "alexnet_k3", "alexnet_sourcek2_targetk2"])
-    def test_the_authors_nets(name, tmp_path) -> None:
-        file = Path(models) / f"{name}.prototxt"
-        fields = set(re.findall(r"%(\w+)%", file.read_text()))
-        sources = sum(field.startswith("SOURCE_BS") for field in fields)
-        values = {field: REAL.get(field, "6") for field in fields}
-        values["SLICE_POINT"] = str(6 * sources)
-        weights = random_weights(file, values, tmp_path / "random.caffemodel")
-        ended = program("convert_fork", file, weights, tmp_path / "out", *settings(values))
-        assert ended.returncode == 0, ended.stderr
-        assert len(differences(ended.stdout)) == 3

@@ -4,7 +4,6 @@ import os
 import re
 import warnings
 from pathlib import Path
-from types import ModuleType
 
 import caffe
 import cv2
@@ -28,7 +27,6 @@ from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
-from latent_domains.nets import lite0 as nets_lite0
 from latent_domains.nets.resnet import DEPTHS
 from latent_domains.nets.training_files import make_nets_and_solver
 from tests.latent_domains.convert.torch.lua import Builder, written
@@ -40,7 +38,7 @@ from tests.latent_domains.convert.torch.nets import (
     tell_apart,
     trained,
 )
-from tests.programs import child, files_up_to, interrupt, names, program
+from tests.programs import names, program
 
 pytestmark = pytest.mark.torch
 
@@ -341,30 +339,6 @@ def test_options_out_of_range(options, said, tmp_path):
     assert done.returncode == 2 and said in done.stderr
 
 
-def test_full_disk_leaves_nothing(checkpoint, tmp_path):
-    """The net's weights fit, those of the mDA net with very many domains do not."""
-    arguments = (checkpoint, tmp_path / "out", "--no-verify", "--num-domains", 4, "--num-domains", 400)
-    done = child("convert_torch", *arguments, before=files_up_to(50 << 20))
-    assert done.returncode == 1 and re.search(r"error: .*File too large.*out_mda400\.caffemodel", done.stderr)
-    assert names(tmp_path) == []
-
-
-def test_ctrl_c_leaves_nothing(checkpoint, tmp_path):
-    code, said = interrupt(
-        "convert_torch", checkpoint, tmp_path / "out", at="compared with the checkpoint's net", whole_group=True
-    )
-    assert code == 130 and said.endswith("interrupted\n") and "Traceback" not in said
-    assert names(tmp_path) == []
-
-
-def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "net.caffemodel"
-    checkpoint.write_bytes(b"mine")
-    done = program("convert_torch", checkpoint, tmp_path / "net", "--force")
-    assert done.returncode == 1 and "net.caffemodel: it is what is read" in done.stderr
-    assert checkpoint.read_bytes() == b"mine"
-
-
 # --- EfficientNet-Lite0, from its package
 
 
@@ -401,24 +375,6 @@ def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.Monk
     done = program("export", "--net", f"{out}.prototxt", "--weights", f"{out}.caffemodel", tmp_path / "stock", *pixels)
     assert done.returncode == 0, done.stderr
     assert "pad_end" not in (tmp_path / "stock.prototxt").read_text() and "OpenCV" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("module", "piece", "wrong"),
-    [
-        (nets_lite0, "EPS", 1e-5),
-        (nets_lite0, "pads", lambda kernel_size, _: {"pad": kernel_size // 2}),  # as PyTorch does
-    ],
-)
-def test_a_wrong_conversion_of_lite0_is_not_written(
-    module: ModuleType, piece: str, wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, piece, wrong)
-    monkeypatch.setattr(inputs, "NOISE", 1)
-    done = program("convert_torch", in_package(LITE0), tmp_path / "out")
-    assert done.returncode == 1
-    assert re.search(r"/out\.caffemodel: the two sides differ by \S+ of .*; nothing is written\n", done.stderr)
-    assert names(tmp_path) == []
 
 
 def test_what_is_no_lite0(tmp_path: Path) -> None:

@@ -118,16 +118,6 @@ def test_what_stands_is_replaced_only_by_force(files: tuple[Path, Path], tmp_pat
     onnx.checker.check_model(onnx.load(out))
 
 
-@pytest.mark.program
-def test_bad_input_gets_one_line(files: tuple[Path, Path], tmp_path: Path) -> None:
-    net, weights = files
-    out = tmp_path / "net.onnx"
-    assert_refused(export((tmp_path / "no.prototxt", weights), out), "no.prototxt: no such file", out)
-    assert_refused(export((weights, weights), out), "not a net's prototxt", out)
-    weights.write_bytes(weights.read_bytes()[:-100])
-    assert_refused(export((net, weights), out), "bytes that are no caffemodel, or a truncated one", out)
-
-
 def test_layers_are_refused_with_the_file_and_before_caffe_opens_anything(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     weights = tmp_path / "in" / "w.caffemodel"

@@ -47,18 +47,6 @@ def test_what_is_published_is_what_is_pinned() -> None:
         assert [bool(file.urls), bool(file.package), bool(file.home)].count(True) == 1
 
 
-@pytest.mark.program
-def test_a_file_is_fetched_once(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "data" / "weights"
-    done = get(monkeypatch, weights(server, "/good"), out)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{out}/net.caffemodel: BVLC's AlexNet, sha1, sha256 as published\n"
-    assert "net.caffemodel: 100%" in done.stderr  # the bar
-    assert (out / "net.caffemodel").read_bytes() == CONTENTS and names(out) == ["net.caffemodel"]
-    assert get(monkeypatch, weights(server, "/good"), out).returncode == 0
-    assert server.requests == [("/good", 0)]
-
-
 def test_without_a_network_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "http://127.0.0.1:1/net.caffemodel"
     done = get(monkeypatch, PublishedFile("net.caffemodel", "AlexNet", HASHES, (url,)), tmp_path)

@@ -104,7 +104,6 @@ def test_a_parent_that_was_gone_before_is_noticed():
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
 
 
-@pytest.mark.program
 def test_a_child_is_the_program_itself():
     """Signals and exit codes are the program's, SIGPIPE ends it, and SIGTERM does unless that was asked for."""
     code = "import os; status = open('/proc/self/status').read(); print(os.getpid(), status, flush=True); os._exit(7)"

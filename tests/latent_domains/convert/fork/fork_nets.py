@@ -6,14 +6,8 @@ The layers and how they go together are those of the fork's nets; the names are 
 from collections.abc import Sequence
 from pathlib import Path
 
-import caffe
 import numpy as np
 from caffe.proto.caffe_pb2 import BlobShape, NetParameter
-
-from latent_domains.convert.fork.converter import Conversion
-from latent_domains.convert.fork.structure import find_rows
-from latent_domains.convert.fork.verify import with_inputs
-from latent_domains.models.model import open_net
 
 IMAGES = 28
 """Height and width of the digits net's images."""
@@ -269,27 +263,6 @@ def save(net: ForkNet, blobs: dict[str, list[np.ndarray]], folder: Path, *, text
             layer.blobs.add(shape=BlobShape(dim=value.shape), data=value.ravel())
     files[1].write_bytes(stored.SerializeToString())
     return files
-
-
-def random_weights(net: Path, values: dict[str, str], out: Path) -> Path:
-    """A caffemodel for a net of the fork's, with statistics that a training could have left."""
-    fork, rng, stored = Conversion(net, values), np.random.default_rng(0), NetParameter(name="fork")
-    for graph in (with_inputs(fork.train, fork.images.shape, find_rows(fork.train, net)), fork.deploy):
-        loaded = open_net(graph.definition()[0], caffe.TEST)
-        kinds = {node.name: node.kind for node in graph.nodes}
-        for name, blobs in loaded.params.items():
-            if blobs and name not in {layer.name for layer in stored.layer}:
-                layer = stored.layer.add(name=name)
-                for place, shape in enumerate(tuple(blob.data.shape) for blob in blobs):
-                    if kinds[name] in ("BatchNorm", "MultiModalBatchNorm"):
-                        value = (rng.normal(0, 9, shape), rng.uniform(5, 20, shape), np.full(shape, 10))[place]
-                    elif len(shape) > 1:
-                        value = rng.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
-                    else:
-                        value = rng.uniform(0.5, 1.5, shape) if kinds[name] == "Scale" else rng.normal(0, 0.3, shape)
-                    layer.blobs.add(shape=BlobShape(dim=shape), data=value.ravel())
-    out.write_bytes(stored.SerializeToString())
-    return out
 
 
 def settings(values: dict[str, str]) -> list[str]:
