@@ -7,11 +7,16 @@
 A figure stands between <!-- from results/NAME: … --> and <!-- end -->; docs/extending.md shows how.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tools.pages")
+
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_text
-from latent_domains.common.program import ProgramError, run
+from latent_domains.common.program import ProgramError
 from latent_domains.tables.pages import filled, pages
 
 
@@ -27,7 +32,3 @@ def main() -> None:
     for page in changed:
         write_text(page, texts[page])
     print(f"pages: {len(texts)}, changed: {', '.join(map(str, changed)) or 'none'}")
-
-
-if __name__ == "__main__":
-    run(main)
