@@ -93,7 +93,6 @@ def test_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
     assert done.returncode == 1 and f"error: {folder.path}/experiment.json: not valid JSON" in done.stderr
 
 
-@pytest.mark.program
 def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tmp_path, monkeypatch, capsys):
     path, held = tmp_path / "run", ExitStack()
     steps = iter(

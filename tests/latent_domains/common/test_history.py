@@ -24,6 +24,7 @@ def checkout(tmp_path, monkeypatch):
     known_commits.cache_clear()
 
 
+@pytest.mark.program
 def test_the_commits_of_the_history_are_known(checkout):
     first = checkout("rev-parse", "HEAD").strip()
     assert known_commits() == {first}
@@ -32,6 +33,7 @@ def test_the_commits_of_the_history_are_known(checkout):
     assert len(known_commits()) == 2
 
 
+@pytest.mark.program
 def test_no_commits_are_known_without_the_whole_history(checkout, tmp_path, monkeypatch):
     checkout("commit", "--quiet", "--allow-empty", "--message=second")
     checkout("clone", "--quiet", "--depth=1", f"file://{tmp_path}", "shallow")
