@@ -7,18 +7,20 @@ the unlabelled target. Train from random weights on the CPU, in runs/overfit, an
 pictures, averaged over the last iterations, is not above 90 %.
 """
 
+if __name__ == "__main__":
+    from latent_domains.common.start import start
+
+    start("tests.overfit")
+
 from pathlib import Path
 
-import tools  # noqa: F401  # before anything imports caffe or OpenCV
-
-# isort: split
 import numpy as np
 from google.protobuf import text_format
 
 from latent_domains.common.arguments import positive, program_parser
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.files import write_text
-from latent_domains.common.program import ROOT, ProgramError, run
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.sets.image_sets import entries, read_domains
@@ -83,7 +85,3 @@ def main() -> None:
     print(f"{options.network}: {100 * accuracy:.1f} % of the training pictures, mean of the last {LAST} iterations")
     if accuracy <= GOAL:
         raise ProgramError(f"expected more than {100 * GOAL:g} % (the log is {folder / options.network / 'train.log'})")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -80,6 +80,7 @@ def written(folder: Path, text: str) -> Run:
     return next(run for run in load(folder / "experiments" / "tiny.yaml").runs if run.name == BAD)
 
 
+@pytest.mark.program
 def test_a_table_that_is_not_there_is_named(tmp_path):
     written(tmp_path, TABLE)
     done = snakemake(tmp_path, tmp_path / "data", "-n", "tables/tyni")

@@ -30,6 +30,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.program
 @pytest.mark.parametrize("fault", FAULTS)
 def test_pycaffe_raises_it_and_caffe_prints_it_and_fails(fault, tmp_path):
     description, error, message = FAULTS[fault]
