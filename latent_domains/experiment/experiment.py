@@ -151,7 +151,8 @@ class Experiment:
         """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
         task = _fields(self.task)
         data = task.pop("data")
-        described = data.name if data == DATASETS.get(data.name) else data.to_json()
+        ours = DATASETS.get(data.name)
+        described = data.name if ours and data.to_json() == ours.to_json() else data.to_json()
         return {
             "schema": SCHEMA,
             "task": {"dataset": described, **task},
@@ -275,11 +276,13 @@ def from_json(values: Any) -> Experiment:
 
 def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any]]:
     """What two experiments do not have in common: the setting, and its value in each (None: it has none)."""
-    found, wanted = (
-        {"dataset": experiment.to_json()["task"]["dataset"], **experiment.settings} for experiment in (there, here)
-    )
+    found, wanted = there.settings, here.settings
     names = dict.fromkeys([*wanted, *found])
-    return [(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
+    different = [(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
+    if there.data != here.data:
+        other = there.dataset if there.dataset != here.dataset else f"{there.dataset}, described otherwise"
+        different.insert(0, ("dataset", other, here.dataset))
+    return different
 
 
 def _made(data: Dataset, method: Any, chosen: Mapping[str, Any]) -> Experiment:
@@ -333,7 +336,9 @@ def _usual(
 def _refuse_settings_of_others(experiment: Experiment, chosen: Mapping[str, Any]) -> None:
     """Raise ProgramError for a setting that was chosen, other than by default, and the method does not have."""
     method, has = experiment.method, {"k": experiment.k, "k_target": experiment.k_target}
-    for name in chosen.keys() & _OF_METHODS.keys() - vars(method).keys():
+    for name in chosen:
+        if name not in _OF_METHODS or name in vars(method):
+            continue
         expected = has.get(name, _OF_METHODS[name].default)
         if chosen[name] != expected:
             takers = ", ".join(kind.name for kind in METHODS.values() if name in _settings_of(kind))
@@ -343,7 +348,7 @@ def _refuse_settings_of_others(experiment: Experiment, chosen: Mapping[str, Any]
 
 
 def _kind(method: Any) -> type[Method]:
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ProgramError(f"method: found {method!r}, expected one of {', '.join(METHODS)}")
     return METHODS[method]
 

@@ -31,7 +31,6 @@ _MOST_DOMAINS = 256
 """More domains than images in a batch are of no use, and they take memory."""
 
 _Latent = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
-_Several = Annotated[int, Interval(ge=2, le=_MOST_DOMAINS)]
 
 _K = Help("latent source domains of mda and its controls (default: the number of sources)")
 
@@ -271,7 +270,14 @@ class Control(Aligned):
 
     is_latent = True
 
-    k: Annotated[_Several, _K]
+    k: Annotated[_Latent, _K]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 2:
+            raise ProgramError(
+                f"k: got {self.k}, expected at least 2 latent domains for {self.name}: with one it is dial"
+            )
 
     def source_domains(self, sources: int) -> int:
         return self.k

@@ -47,7 +47,7 @@ def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, def
         default, text = setting.default, setting.help.text
         if name in defaults or (setting.part is Recipe and default is None):
             default, text = None, f"{text.partition(' (default: ')[0]} (default: {defaults.get(name, recipe)})"
-        elif default not in (None, False, ()):
+        elif default is not None and default is not False and default != ():
             text += " (default: %(default)s)"
         if name == "targets":
             flags.append("--target")

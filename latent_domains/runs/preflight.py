@@ -5,6 +5,7 @@ belong to this folder and agree with its description; that the LMDBs exist and h
 would abort in C++, train on the wrong data, or write into another folder.
 """
 
+import json
 import shlex
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from latent_domains.data.lmdb_plans import common_classes, common_features, feat
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import is_joined, join_options
+from latent_domains.models.graph import kind
 from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
@@ -83,8 +85,19 @@ def check_nets(run: RunFolder) -> None:
     for name, expected in described.items():
         if (found := getattr(solver, name)) != expected:
             raise ProgramError(f"{run.solver}: {name} is {found}, expected {expected} by experiment.json: {AGAIN}")
-    for name in names:
-        run.read_net(name)
+    expected_domains = {experiment.num_domains} if experiment.method.sees_target else set()
+    for name in ("train", *experiment.task.tests):
+        layers = [layer.python_param for layer in run.read_net(name).layer if kind(layer) == "MDALayer"]
+        try:
+            domains = {json.loads(layer.param_str)["num_domains"] for layer in layers}
+        except (ValueError, KeyError, TypeError):
+            continue  # the layer itself says what is wrong
+        if domains != expected_domains:
+            raise ProgramError(
+                f"{run.net(name)}: its MDALayers have num_domains {sorted(domains, key=str)}, expected "
+                f"{sorted(expected_domains)} by experiment.json (k={experiment.k}, k_target={experiment.k_target}): "
+                f"{AGAIN}"
+            )
 
 
 def check_mode(run: RunFolder, mode: str | None = None) -> None:

@@ -178,7 +178,7 @@ def span(values: Sequence[float], decimals: int) -> str:
 def _figure(place: Place, name: str, decimals: int | None) -> str | None:
     """Write a figure; None if it is not there."""
     if name == PAPER:
-        return None if place.paper is None else f"{place.paper:.{decimals or 1}f}"
+        return None if place.paper is None else f"{place.paper:.{1 if decimals is None else decimals}f}"
     if name == "n":
         return str(place.result.n)
     if name == f"{ACCURACY} ±":
@@ -239,7 +239,10 @@ def _series(place: Place, measure: str, *, over_targets: bool) -> Mapping[int, f
     if not over_targets and measure != PAPER:
         return _by_seed(place, measure)
     values = over_columns(place.row, measure)
-    return values if place.of_columns or over_targets else {place.column or 0: values[place.column or 0]}
+    if place.of_columns or over_targets:
+        return values
+    column = place.column or 0
+    return {column: values[column]} if column in values else {}
 
 
 def _compared(

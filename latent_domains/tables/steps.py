@@ -112,7 +112,7 @@ class Steps:
             return self._extract(run, data.name, ["--backbone", backbone])
         file = self._weights_folder / chosen.caffemodel(0)
         before = () if file.is_file() else (self._get_weights(backbone),)
-        return self._extract(run, data.name, ["--weights", str(file), *self.config.mode], before)
+        return self._extract(run, data.name, ["--weights", str(file)], before)
 
     def _get_data(self, data: Dataset, folder: Path) -> Step:
         """Make the LMDBs of a set of images in a data folder, from its archive or a download."""

@@ -8,7 +8,7 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.experiment.experiment import SETTINGS, from_json, make_experiment
+from latent_domains.experiment.experiment import SETTINGS, differences, from_json, make_experiment
 from latent_domains.experiment.methods import METHODS
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 
@@ -49,6 +49,7 @@ def test_another_target_takes_the_other_domains_as_sources():
         ("k", {"method": "multi_source", "k": 3}),
         ("k", {"method": "source_only", "k": 1}),
         ("k", {"method": "random_w", "k": 1}),
+        ("k", {"method": "random_w", "sources": ("mnist",)}),
         ("k", {"known_share": 0.5, "k": 3}),
         ("k_target", {"method": "dial", "k_target": 2}),
         ("k_target", {"method": "source_only", "k_target": 1}),
@@ -93,6 +94,7 @@ def test_bad_descriptions_are_refused_by_name(name, options):
         ("method", {"k": {}}, r"^k: found \{\}, expected "),
         ("method", {"K": 2}, "Mda: found the key 'K', expected some of k_target, branch_norm"),
         ("method", {"name": "mDA"}, "method: found 'mDA', expected one of plain, "),
+        ("method", {"name": ["mda"]}, r"method: found \['mda'\], expected one of plain, "),
         ("method", {"name": "dial"}, "Dial: found the key 'k_target', expected some of "),
         ("recipe", {"k": 2}, "Recipe: found the key 'k'"),
         ("task", {"dataset": None}, "dataset: found None"),
@@ -127,6 +129,24 @@ def test_how_often_is_tested_and_where_it_runs_make_no_other_experiment():
     other = replace(data, recipe=replace(data.recipe, test_interval=7, snapshot_interval=7, solver_mode="CPU"))
     assert make_experiment(other, "mda") == make_experiment(data, "mda")
     assert make_experiment(other, "mda").recipe.test_interval == 7
+
+
+def test_a_description_that_differs_in_these_alone_is_kept():
+    data = DATASETS["pacs"]
+    other = replace(data, recipe=replace(data.recipe, test_interval=7))
+    assert from_json(json.loads(json.dumps(make_experiment(other, "mda").to_json()))).recipe.test_interval == 7
+
+
+def test_what_was_described_for_its_network_is_no_other_experiment():
+    """Before the parts a dataset of one's own was written as its network takes it."""
+    mine = replace(DATASETS["pacs"], name="mine")
+    now = make_experiment(mine, "dial", network="lite0")
+    before = make_experiment(now.data, "dial")
+    assert differences(before, now) == []
+    assert differences(make_experiment(mine, "mda", k=2), make_experiment("pacs", "mda"))[:2] == [
+        ("dataset", "mine", "pacs"),
+        ("k", 2, 3),
+    ]
 
 
 FLAT = """{

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -131,10 +132,18 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
     ("file", "old", "new", "message"),
     [
         ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, expected 6 by experiment.json"),
+        ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, expected 0 by experiment.json"),
         ("solver", "snapshots/model", "snapshots\0model", r"solver.prototxt: snapshot_prefix is '"),
         ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
         ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
         ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
+        ("test", "layer {", "lair {", "test.prototxt: not a net's prototxt: "),
+        (
+            "train",
+            '"num_domains": 3, "moving',
+            '"num_domains": 4, "moving',
+            "MDALayers have num_domains [4], expected [3] by experiment.json (k=2, k_target=1)",
+        ),
     ],
 )
 def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, new, message, tiny_data, tmp_path):
@@ -143,6 +152,14 @@ def test_preflight_sees_nets_that_are_not_what_the_description_says(file, old, n
     with pytest.raises(ProgramError) as error:
         preflight(folder)
     assert message in str(error.value) and f"{folder.path}/{file}.prototxt" in str(error.value)
+
+
+def test_preflight_misses_every_file(tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    for name in ("initial.caffemodel", "domains.prototxt"):
+        (folder.path / name).unlink()
+        with pytest.raises(ProgramError, match=f"run/{name} is missing: write the run folder again"):
+            preflight(folder)
 
 
 def test_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
@@ -173,3 +190,17 @@ def test_what_differs_from_the_published_numbers(tiny_data, tmp_path):
     )
     source_only = make_experiment("digits", "source_only", sources=("mnist",))
     assert "usps_train" not in incompleteness(RunFolder(tmp_path, source_only, tiny_data))
+
+
+def test_imports_are_checked_once_for_all_runs_and_that_is_said(tiny_data, tmp_path, monkeypatch, capsys):
+    runs = [write_run(small(seed=seed), tmp_path / str(seed), data=tiny_data) for seed in range(2)]
+    codes = iter((1, 0))
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **_: subprocess.CompletedProcess(command, next(codes), stderr="no such")
+    )
+    _check_imports.cache_clear()
+    with pytest.raises(ProgramError, match="caffe_layers does not import: no such"):
+        preflight(runs[0])
+    for each in runs:
+        preflight(each)
+    assert capsys.readouterr().out.count("checking that caffe can import its layers") == 2

@@ -89,7 +89,7 @@ def test_features_come_from_images_and_weights(tmp_path):
     given = plan(tmp_path, "office31_fc7", "pacs_features", images="archive", solver_mode="GPU")
     assert len(given.to_make(table)) == 45 and given.before_run(table.runs[0]) == ["derive/office31_fc7"]
     assert given.before_step("derive/office31_fc7") == ["fetch/office31", "fetch/weights/alexnet"]
-    options = f"--weights {data}/weights/bvlc_alexnet.caffemodel --solver-mode GPU --data {data} --jobs 2"
+    options = f"--weights {data}/weights/bvlc_alexnet.caffemodel --data {data} --jobs 2"
     assert command(given, "derive/office31_fc7") == f"tools.extract_features office31 {options}"
     assert given.before_step("derive/pacs_lite0") == ["fetch/pacs"], "its weights are in a package"
     assert command(given, "derive/pacs_lite0").startswith("tools.extract_features pacs --backbone lite0 ")
