@@ -59,6 +59,8 @@ def overfit(network: str, images: Path, folder: Path, iterations: int) -> float:
         batch_split="per_domain",
         batch_size=EACH * len(PACS.classes) // 2,
     )
+    if (folder / network).exists():
+        raise ProgramError(f"{folder / network}: is there from an earlier call: remove it first")
     data, trees = folder / f"{network}_data", read_domains(images, PACS)
     for part, domain in zip(experiment.batch_inputs, DOMAINS, strict=True):
         chosen = few(entries(trees[domain], PACS), EACH) if domain in trees else []

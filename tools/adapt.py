@@ -148,10 +148,14 @@ def _weights(text: str) -> str:
     return text if text == NONE else str(path(text).resolve())
 
 
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     """What decides the results, by the options' names."""
     learner = task.learner
-    method = {f"--{name.replace('_', '-')}": value for name, value in task.chosen.items()}
+    method = {_option(name): value for name, value in task.chosen.items()}
     return {
         "--source": list(map(str, options.source)),
         "--target": str(options.target[0]) if len(options.target) == 1 else list(map(str, options.target)),
@@ -196,9 +200,10 @@ def main() -> None:
     tasks = task.in_order
     experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
     replaces = options.force and paths.settings.is_file()
-    decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     if not replaces:
-        settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths))
+        by_default = [_option(name) for name, value in method_options(options).items() if value is None]
+        settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
+    decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()
     _say(images, experiments[-1], notes)
     check_caffe()

@@ -7,8 +7,8 @@
 OUT gets an LMDB for each domain and dataset.json. Pass this file to any program as --dataset, and OUT's parent folder
 as --data. The last domain is the target; --targets chooses another one. The rows of an array are samples. The features
 are called fts, feas, fea, features, feature, x or data, the labels labels, label, y or gnd, in upper or lower case;
---features and --labels give other names. Labels are whole numbers from 0 or from 1, the same for all domains. Python
-objects in a file are refused.
+--features and --labels give other names. Labels are whole numbers from 0 on, the same for all domains, in the order of
+the classes. Python objects in a file are refused.
 
 Existing LMDBs are not built again; LMDBs of other files or with other options are an error.
 """

@@ -1,6 +1,6 @@
 """The options of tools.adapt, kept beside its results: the same ones go on, others are refused."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +8,12 @@ from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
 
 
-def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
+def keep(file: Path, settings: Mapping[str, Any], *, begun: bool, by_default: Collection[str] = ()) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
-    An option that the file has not was not there yet: the run's own description is compared later. Raises ProgramError
-    naming what differs, or if the folder is somebody else's.
+    An option that the file has not was not there yet, and one that is None there and is ``by_default`` now had the
+    default of then: the run's own description is compared later. Raises ProgramError naming what differs, or if the
+    folder is somebody else's.
     """
     if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
         raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
@@ -23,7 +24,8 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool) -> None:
         there = read_json(file)
     except ProgramError as error:
         raise ProgramError(f"{error} (pass --force to begin anew)") from error
-    different = [key for key in settings if key in there and settings[key] != there[key]]
+    said = [key for key in settings if key in there and not (key in by_default and there[key] is None)]
+    different = [key for key in said if settings[key] != there[key]]
     if different:
         words = "; ".join(f"{key} was {_word(there[key])}, is {_word(settings[key])}" for key in different)
         raise ProgramError(

@@ -49,8 +49,8 @@ def check_numbers(file: Path, images: Path, remedy: str) -> None:
     expect_file(file, f"numbers of records; {remedy}")
     records = lmdb_io.count(images)
     try:
-        numbers = np.loadtxt(file, np.int64, ndmin=1) if file.stat().st_size else np.zeros(0, np.int64)
-    except ValueError:  # not a number in a line
+        numbers = np.array(file.read_text().split(), np.int64)
+    except (ValueError, OverflowError):  # no number, or none of 64 bits
         numbers = np.zeros(0, np.int64)
     if not numbers.size or numbers.min() < 0 or numbers.max() >= records:
         raise ProgramError(f"{file}: expected numbers from 0 to {records - 1}, of records of {images.name}; {remedy}")

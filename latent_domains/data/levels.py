@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from latent_domains.common.arguments import FOLDERS_ARE_CLASSES
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
-from latent_domains.data.image_list import ClassFolder, ClassTree, composed
+from latent_domains.data.image_list import ClassTree, composed
 
 PARTS = {"data", "image", "images", "img", "imgs", "jpegimages", "pics", "pictures"}
 PARTS |= {"test", "testing", "train", "training", "val", "valid", "validation"}
@@ -31,7 +31,7 @@ class Domains:
     sure: bool
     """Not so for a lone folder of any name that holds folders: it may be a class."""
 
-    def error(self, instead: str, otherwise: str = f"for classes pass {FOLDERS_ARE_CLASSES}") -> ProgramError:
+    def error(self, instead: str, otherwise: str | None = None) -> ProgramError:
         """The error for the program that took them for classes: what is to be done if they are domains, and if not."""
         folders, classes = some(str(folder.relative_to(self.root)) for folder in self.folders), some(self.classes)
         if len(self.folders) == 1:
@@ -41,37 +41,37 @@ class Domains:
             looks = f"folders {folders} hold the {which} {classes}, so they look like domains, not classes"
         if not self.sure or (self.alike and self.folders == self.holders):
             looks += ", though both are possible"
+        otherwise = f"for classes pass {FOLDERS_ARE_CLASSES}" if otherwise is None else otherwise
         return ProgramError(f"{self.root}: its {looks}: {'; '.join(filter(None, [instead, otherwise]))}")
 
 
 def domains_in(tree: ClassTree) -> Domains | None:
     """The folders of a tree that look like domains, if there are some.
 
-    They are two or more that hold largely the same names, or such as images/ and train/ that hold folders, and at least
-    half of the folders or of the images: classes may have folders, too. Or a lone one holds several folders.
+    They are two or more that hold largely the same names, and at least half of the folders or of the images: classes
+    may have folders, too. Or they hold the names of the folders beside them. Or one alone holds a level of folders, and
+    is alone or has a name that no class has (images, train). Folders between ``tree.root`` and them are passed through.
     """
-    folders = [each for each in tree.folders if each.found.images]
-    holders = {
-        each.folder: _holders(each.folder, [image.split("/") for image in each.found.images]) for each in folders
-    }
-    held = {
-        folder: {_plain(name): name for names in inside.values() for name in names}
-        for folder, inside in holders.items()
-    }
-    deep = [each for each in folders if len(held[each.folder]) > 1]
-    alike = [one for one in deep if any(agree(held[one.folder], held[other.folder]) for other in deep if other != one)]
-    parts = [one for one in deep if one.folder.name.casefold() in PARTS or len(folders) == 1]
-    found = next((some_of_them for some_of_them in (alike, parts) if _are_most(some_of_them, folders)), [])
+    top = place = _folders_of(tree)
+    while not (found := _domains_among(place.folders)) and len(between := _between(place)) == 1:
+        (place,) = between
+    alike, sure = len(found) > 1, bool(found)
+    if not found:
+        found = between or ([place] if place is not top and len(place.folders) > 1 else [])
+        sure = any(name.casefold() in PARTS for one in found for name in one.path.relative_to(tree.root).parts)
     if not found:
         return None
-    domains = tuple(each.folder for each in found)
-    counts = Counter(key for folder in domains for key in held[folder])
-    least = 2 if found is alike else 1
-    classes = {key: name for folder in domains for key, name in held[folder].items() if counts[key] >= least}
-    places = tuple(holder for folder in domains for holder in holders[folder])
-    named = {part.casefold() for place in places for part in place.relative_to(tree.root).parts}
-    sure = found is alike or not named.isdisjoint(PARTS)
-    return Domains(tree.root, domains, tuple(sorted(classes.values())), places, found is alike, sure)
+    held = [{_plain(name): name for name in _class_names(one)} for one in found]
+    counts = Counter(key for names in held for key in names)
+    classes = {key: name for names in reversed(held) for key, name in names.items() if not alike or counts[key] > 1}
+    return Domains(
+        tree.root,
+        tuple(one.path for one in found),
+        tuple(sorted(classes.values())),
+        tuple(holder.path for one in found for holder in _holders(one)),
+        alike,
+        sure,
+    )
 
 
 def agree(names: Collection[str], others: Collection[str]) -> bool:
@@ -79,37 +79,81 @@ def agree(names: Collection[str], others: Collection[str]) -> bool:
 
     Upper case, blanks, dashes and underscores make no difference.
     """
-    one, other = set(map(_plain, names)), set(map(_plain, others))
-    return len(one & other) >= max(2, min(len(one), len(other)) / 2)
+    return _agree(set(map(_plain, names)), set(map(_plain, others)))
 
 
-def _holders(folder: Path, images: Iterable[Sequence[str]]) -> dict[Path, list[str]]:
-    """The folders in one, or itself, that hold folders of its ``images`` (parts of paths), with the names of these.
+@dataclass(eq=False)
+class _Folder:
+    path: Path
+    images: int = 0
+    """At any depth."""
+    beside: int = 0
+    """Images beside its folders."""
+    inside: dict[str, "_Folder"] = field(default_factory=dict)
+    """By name; folders without images are left out."""
 
-    A lone folder is passed through, and such as images/, train/ and test/. None if most images lie beside folders.
-    """
-    below: dict[str, list[Sequence[str]]] = {}
-    beside = 0
-    for name, *rest in images:
-        if rest:
-            below.setdefault(name, []).append(rest)
-        else:
-            beside += 1
-    if not below or beside > sum(map(len, below.values())):
-        return {}
-    deeper: dict[Path, list[str]] = {}
-    if len(below) == 1 or all(name.casefold() in PARTS for name in below):
-        for name, inside in below.items():
-            deeper |= _holders(folder / name, inside)
-    return deeper or {folder: sorted(below)}
+    @property
+    def folders(self) -> list["_Folder"]:
+        """Those that it holds; none if more of its images lie beside them."""
+        return list(self.inside.values()) if 2 * self.beside <= self.images else []
 
 
-def _are_most(some_of_them: Sequence[ClassFolder], folders: Sequence[ClassFolder]) -> bool:
-    """Whether they are any, and half of the folders or of the images."""
-    images = sum(len(each.found.images) for each in folders)
-    theirs = sum(len(each.found.images) for each in some_of_them)
-    return 0 < len(folders) <= 2 * len(some_of_them) or 0 < images <= 2 * theirs
+def _folders_of(tree: ClassTree) -> _Folder:
+    top = _Folder(tree.root)
+    for each in tree.folders:
+        for place, images in Counter(name.rpartition("/")[0] for name in each.found.images).items():
+            folder = top
+            folder.images += images
+            for name in filter(None, [each.folder.name, *place.split("/")]):
+                folder = folder.inside.setdefault(name, _Folder(folder.path / name))
+                folder.images += images
+            folder.beside += images
+    return top
+
+
+def _domains_among(folders: Sequence[_Folder]) -> list[_Folder]:
+    """Those that hold largely the same names as others or, if these are few, the names of the folders beside them."""
+    names = {one: set(map(_plain, _class_names(one))) for one in folders}
+    holding: dict[str, list[_Folder]] = {}
+    for one in folders:
+        for name in names[one]:
+            holding.setdefault(name, []).append(one)
+
+    def is_alike(one: _Folder) -> bool:
+        shared = [name for name in names[one] if len(holding[name]) > 1]
+        others = (other for name in shared for other in holding[name] if other is not one)
+        return len(shared) > 1 and any(_agree(names[one], names[other]) for other in others)
+
+    beside = {_plain(one.path.name) for one in folders}
+    alike = [one for one in folders if is_alike(one)]
+    return alike if _are_most(alike, folders) else [one for one in folders if _agree(names[one], beside)]
+
+
+def _between(folder: _Folder) -> list[_Folder]:
+    """The folders that are a level between a folder and the classes: a lone one, or such as images/, train/, test/."""
+    deep = [one for one in folder.folders if one.folders]
+    lone, parts = len(folder.folders) == 1, all(one.path.name.casefold() in PARTS for one in deep)
+    return deep if lone or (parts and _are_most(deep, folder.folders)) else []
+
+
+def _holders(folder: _Folder) -> list[_Folder]:
+    return [holder for one in _between(folder) for holder in _holders(one)] or [folder]
+
+
+def _class_names(folder: _Folder) -> list[str]:
+    return [one.path.name for holder in _holders(folder) for one in holder.folders]
+
+
+def _are_most(some_of_them: Sequence[_Folder], folders: Sequence[_Folder]) -> bool:
+    def half(size: Callable[[_Folder], int]) -> bool:
+        return 2 * sum(map(size, some_of_them)) >= sum(map(size, folders))
+
+    return half(lambda _: 1) or half(lambda folder: folder.images)
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[\s_-]+", "_", composed(name).casefold())
+
+
+def _agree(names: set[str], others: set[str]) -> bool:
+    return len(names & others) >= max(2, min(len(names), len(others)) / 2)

@@ -33,6 +33,10 @@ def convert_once(
     wanted = [converted_file(out, number) for number in num_domains]
     if all([file.name in noted and is_made_of(file, out, of, force=force) for file in wanted]):
         return
+    for file in files:
+        if file.is_file() and file.name not in noted and not force:
+            remedy = "move it away, or pass --force of tools.get_weights"
+            raise ProgramError(f"{file}: no note beside it says what it was made of: {remedy}")
     convert_checkpoint(network, checkpoint, out, [number for number in num_domains if number])
     ours = {file.name: _Converted(sha256(file), of) for file in files}
     with suppress(OSError):  # of a folder that is only read
