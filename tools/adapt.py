@@ -42,7 +42,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.common.wording import some
 from latent_domains.data.domain_images import TaskImages, read_images
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.options import add_method_options, method_options
+from latent_domains.experiment.options import add_method_options, method_options, option_name
 from latent_domains.runs.devices import add_training_options, check_available, requested_mode
 from latent_domains.runs.preflight import check_caffe
 from latent_domains.runs.write import check_name
@@ -148,14 +148,10 @@ def _weights(text: str) -> str:
     return text if text == NONE else str(path(text).resolve())
 
 
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
 def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     """What decides the results, by the options' names."""
     learner = task.learner
-    method = {_option(name): value for name, value in task.chosen.items()}
+    method = {option_name(name): value for name, value in task.chosen.items()}
     return {
         "--source": list(map(str, options.source)),
         "--target": str(options.target[0]) if len(options.target) == 1 else list(map(str, options.target)),
@@ -201,7 +197,7 @@ def main() -> None:
     experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
     replaces = options.force and paths.settings.is_file()
     if not replaces:
-        by_default = [_option(name) for name, value in method_options(options).items() if value is None]
+        by_default = [option_name(name) for name, value in method_options(options).items() if value is None]
         settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
     decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()

@@ -1,7 +1,7 @@
 """Checks values from a file against a type; one line tells the first mistake."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -43,6 +43,13 @@ def checked(kind: type[T], values: Any, where: str) -> T:
     except ValidationError as error:
         mistakes = error.errors(include_url=False)
         raise ProgramError(_in_a_line(kind, values, where, mistakes)) from error
+
+
+def check_keys(found: Iterable[str], known: Collection[str], where: str) -> None:
+    """Raise ProgramError for the first key that is unknown."""
+    for key in found:
+        if key not in known:
+            raise ProgramError(f"{where}: found the key {key!r}, expected some of {', '.join(known)}")
 
 
 @cache

@@ -5,14 +5,14 @@ of an :class:`Experiment`. Command lines and tables name the settings alone (SET
 the parts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeVar
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.validation import Help, Natural, checked, checked_fields, hints
+from latent_domains.common.validation import Help, Natural, check_keys, checked, checked_fields, hints
 from latent_domains.data.shares import shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted
@@ -245,7 +245,7 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
     """
     data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
     chosen = {name: value for name, value in settings.items() if value is not None}
-    _check_keys(chosen, SETTINGS, "settings")
+    check_keys(chosen, SETTINGS, "settings")
     if chosen.get("shares"):
         chosen["undivided"] = True
     experiment = _made(data, method, chosen)
@@ -264,13 +264,13 @@ def from_json(values: Any) -> Experiment:
         return make_experiment(_dataset(flat.pop("dataset")), flat.pop("method"), **flat)
     if values["schema"] != SCHEMA:
         raise ProgramError(f"experiment: schema: found {values['schema']!r}, expected {SCHEMA}")
-    _check_keys(values, ("schema", "task", "method", "recipe", "net", "seed"), "experiment")
+    check_keys(values, ("schema", "task", "method", "recipe", "net", "seed"), "experiment")
     task, method, recipe, net = (
         _object(values.get(key), f"experiment: {key}") for key in ("task", "method", "recipe", "net")
     )
     data, name = _dataset(task.pop("dataset", None)), method.pop("name", None)
     for part, chosen in ((Task, task), (_kind(name), method), (Recipe, recipe), (Net, net)):
-        _check_keys(chosen, [field.name for field in fields(part)], part.__name__)
+        check_keys(chosen, [field.name for field in fields(part)], part.__name__)
     return _made(data, name, {**task, **method, **recipe, **net, "seed": values.get("seed", 0)})
 
 
@@ -363,11 +363,6 @@ def _object(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ProgramError(f"{where}: found {found!r}, expected an object")
     return dict(found)
-
-
-def _check_keys(found: Iterable[str], known: Iterable[str], where: str) -> None:
-    if unknown := [key for key in found if key not in known]:
-        raise ProgramError(f"{where}: found the key {unknown[0]!r}, expected some of {', '.join(known)}")
 
 
 def _fields(part: Any) -> dict[str, Any]:

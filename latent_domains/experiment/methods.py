@@ -30,9 +30,7 @@ BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
 _MOST_DOMAINS = 256
 """More domains than images in a batch are of no use, and they take memory."""
 
-_Latent = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
-
-_K = Help("latent source domains of mda and its controls (default: the number of sources)")
+_Domains = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
 
 
 class SourceImages(Protocol):
@@ -151,7 +149,7 @@ class Aligned(Method):
     """
 
     k_target: Annotated[
-        _Latent, Help("target domains, latent if more than 1 (default: the number of targets; dial has 1)")
+        _Domains, Help("target domains, latent if more than 1 (default: the number of targets; dial has 1)")
     ]
     branch_norm: Annotated[
         Literal[*BRANCH_NORMS],
@@ -188,13 +186,27 @@ class Aligned(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mda(Aligned):
+class Latent(Aligned):
+    """Methods whose source domains are k latent ones."""
+
+    is_latent = True
+
+    k: Annotated[
+        _Domains,
+        Help("latent source domains of mda and its controls (default: the number of sources)"),
+    ]
+
+    def source_domains(self, sources: int) -> int:
+        return self.k
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mda(Latent):
     """The paper's: a branch predicts which of k latent domains each source image is of."""
 
     name, title = "mda", "mDA"
-    has_branch = is_latent = True
+    has_branch = True
 
-    k: Annotated[_Latent, _K]
     known_share: Annotated[Proportion, Help("share of source images whose domain label is known, 0 to 1", "SHARE")] = (
         0.0
     )
@@ -223,9 +235,6 @@ class Mda(Aligned):
         for name in ("style_share", "lambda_b"):
             if getattr(self, name) and self.k < 2:
                 raise ProgramError(f"{name}: got {getattr(self, name)!r}, expected 0 with a single latent domain")
-
-    def source_domains(self, sources: int) -> int:
-        return self.k
 
     @property
     def knows_some(self) -> bool:
@@ -262,15 +271,11 @@ class MultiSource(Aligned):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Control(Aligned):
+class Control(Latent):
     """A method without a branch that gives each source image one of k domains before training.
 
     It shows whether mDA does more than any division into k. With one domain it would be DIAL.
     """
-
-    is_latent = True
-
-    k: Annotated[_Latent, _K]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -278,9 +283,6 @@ class Control(Aligned):
             raise ProgramError(
                 f"k: got {self.k}, expected at least 2 latent domains for {self.name}: with one it is dial"
             )
-
-    def source_domains(self, sources: int) -> int:
-        return self.k
 
     def reads_domain_labels(self, undivided: bool) -> bool:
         return True

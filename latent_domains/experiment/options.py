@@ -15,6 +15,11 @@ _OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_siz
 _METHOD = tuple(name for name in SETTINGS if name not in _OF_IMAGES)
 
 
+def option_name(setting: str) -> str:
+    """A setting's option on command lines."""
+    return f"--{setting.replace('_', '-')}"
+
+
 def add_experiment_options(
     parser: argparse.ArgumentParser, names: Iterable[str] = SETTINGS, dataset: str | None = "digits"
 ) -> None:
@@ -43,7 +48,7 @@ def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaul
 def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:
     """Add the options of these settings; one that is not given is None if its default depends on the dataset."""
     for name in names:
-        setting, flags = SETTINGS[name], [f"--{name.replace('_', '-')}"]
+        setting, flags = SETTINGS[name], [option_name(name)]
         default, text = setting.default, setting.help.text
         if name in defaults or (setting.part is Recipe and default is None):
             default, text = None, f"{text.partition(' (default: ')[0]} (default: {defaults.get(name, recipe)})"

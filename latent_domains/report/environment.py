@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from latent_domains.common.history import CHANGES
 from latent_domains.report.page import Section, TableBlock
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
@@ -50,7 +51,7 @@ def _facts(record: Record) -> dict[str, str]:
 
 def _short(commit: str | None) -> str:
     """A commit's first digits, and whether there were changes."""
-    return "unknown" if not commit else commit[:12] + ("+changes" if commit.endswith("+changes") else "")
+    return "unknown" if not commit else commit[:12] + (CHANGES if commit.endswith(CHANGES) else "")
 
 
 def _row(run: LoadedRun) -> list[str]:

@@ -18,7 +18,7 @@ from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.data.style_domains import Division
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.methods import Control, Labels
+from latent_domains.experiment.methods import Control, Labels, SourceImages
 from latent_domains.runs.equal_classes import write_records
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.style import style_domains
@@ -34,8 +34,8 @@ def write_labels(folder: RunFolder) -> None:
 
 
 @dataclass(frozen=True)
-class RunImages:
-    """The source images of a run, as :class:`latent_domains.experiment.methods.SourceImages` has them."""
+class RunImages(SourceImages):
+    """The source images of a run."""
 
     folder: RunFolder
 
@@ -43,7 +43,7 @@ class RunImages:
     def _lmdbs(self) -> list[Path]:
         return [self.folder.train_lmdbs[part] for part in self.folder.experiment.task.source_inputs]
 
-    @property
+    @cached_property
     def _counts(self) -> list[int]:
         experiment = self.folder.experiment
         made_by = None if experiment.task.undivided else experiment.data.made_by
@@ -59,20 +59,16 @@ class RunImages:
         return style_domains(self.folder.experiment, self._lmdbs, self.folder.data_folder)
 
     def at_random(self) -> Labels:
-        """One of the k domains at random, equal numbers of each."""
         return random_domains(self._counts, self.folder.experiment.k, self._seed)
 
     def by_pixels(self) -> Labels:
-        """One of k clusters of each channel's mean and standard deviation."""
         experiment, data = self.folder.experiment, self.folder.experiment.data
         return kmeans_domains(self._lmdbs, data.stored_shape, experiment.k, self._seed, data.early)
 
     def by_style(self) -> Labels:
-        """One of k clusters of the pictures' style."""
         return self._divided(self._style.domains)
 
     def surest_by_style(self, share: float) -> Labels:
-        """The same where it is surest, for a share of each cluster."""
         found = self._style
         labels = np.full(len(found.domains), UNKNOWN)
         order = np.argsort(-found.margin, kind="stable")
@@ -82,12 +78,10 @@ class RunImages:
         return self._divided(labels)
 
     def known(self, share: float) -> Labels:
-        """The true domain of a share of the images, drawn at random; for each source an LMDB."""
         masks = choose_known(self._counts, share, self._seed)
         return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
 
     def all_known(self) -> Labels:
-        """The true domain of all images; the sources are one LMDB."""
         (lmdb,), experiment = self._lmdbs, self.folder.experiment
         names = read_known_domains(lmdb, "multi_source needs it")
         if (true := _as_sources(names, experiment)) is None:

@@ -16,7 +16,7 @@ from annotated_types import Interval, MinLen
 from pydantic import AfterValidator, Field
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.common.validation import Natural, Positive, checked
+from latent_domains.common.validation import Natural, Positive, check_keys, checked
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import CLASSIFIERS, KERNEL, NORMALISATIONS, SEEDLESS, VARIANTS, Baseline
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset
@@ -292,10 +292,8 @@ def _paper_values(row: Row, where: str, columns: int) -> tuple[float | None, ...
 
 def _check_runs(runs: dict[str, Any], where: str) -> None:
     """Raise ProgramError for a key that is none of a row's; :func:`make_experiment` checks the values."""
-    known = (*_OF_ROWS, SINGLE_SOURCE)
+    check_keys(runs, (*_OF_ROWS, SINGLE_SOURCE), where)
     for name, value in {"method": None, **runs}.items():
-        if name not in known:
-            raise ProgramError(f"{where}: found the key {name!r}, expected some of {', '.join(known)}")
         if value is None:
             raise ProgramError(f"{where}: {name}: found None, expected a value")
     checked(SETTINGS["method"].type, runs["method"], f"{where}: method")
