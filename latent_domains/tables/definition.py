@@ -235,7 +235,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
         raise ProgramError(f"{path}: no such file" + (f", expected one of {known}" if known else ""))
-    values = read_yaml(path)
+    values = _values(path)
     if seeds is not None and isinstance(values, dict):
         values["seeds"] = seeds
     file = checked(TableDefinition, values, str(path))
@@ -259,6 +259,22 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         row.cells = tuple(cells)
     _note_target_domains(table.rows)
     return table
+
+
+def _values(path: Path) -> Any:
+    """Return what a file says; what it does not say is as in the table that it is ``like``."""
+    values = read_yaml(path)
+    if not isinstance(values, dict) or "like" not in values:
+        return values
+    where, like = f"{path}: like", checked(_Text, values.pop("like"), f"{path}: like")
+    places = [folder / f"{like}.yaml" for folder in (path.parent, EXPERIMENTS)]
+    whole = next((file for file in places if file.is_file() and not file.samefile(path)), None)
+    if whole is None:
+        raise ProgramError(f"{where}: found {like!r}, expected the name of another table, beside this or of ours")
+    others = read_yaml(whole)
+    if not isinstance(others, dict) or "like" in others:
+        raise ProgramError(f"{where}: found {like!r}, expected a table that is like no other")
+    return {**others, **values}
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:

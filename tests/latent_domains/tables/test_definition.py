@@ -248,6 +248,32 @@ def test_a_mistake_is_named(old, new, where, tmp_path):
     assert broken(tmp_path, old, new).startswith(f": {where}")
 
 
+def test_a_table_may_be_like_another_one(tmp_path):
+    (tmp_path / "table.yaml").write_text(GOOD.replace("title: T", "title: T\nimage_size: 28"))
+    (tmp_path / "seven.yaml").write_text("like: table\nseeds: [7]\nimage_size: null")
+    table, seven = load(tmp_path / "table.yaml"), load(tmp_path / "seven.yaml")
+    assert (seven.name, seven.title, seven.seeds) == ("seven", table.title, (7,))
+    assert (seven.columns, seven.image_size) == (table.columns, None)
+    (tmp_path / "office31.yaml").write_text("like: office31\nseeds: [7]")
+    assert load(tmp_path / "office31.yaml").rows == load(EXPERIMENTS / "office31.yaml", seeds=(7,)).rows
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("table", "found 'table', expected the name of another table"),
+        ("nothing", "found 'nothing', expected the name of another table"),
+        ("office31_known", "found 'office31_known', expected a table that is like no other"),
+        ("7", "found 7, expected a valid string"),
+    ],
+)
+def test_a_table_that_another_cannot_be_like(name, expected, tmp_path):
+    file = tmp_path / "table.yaml"
+    file.write_text(f"like: {name}\ntitle: T")
+    with pytest.raises(ProgramError, match=re.escape(f"{file}: like: {expected}")):
+        load(file)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
