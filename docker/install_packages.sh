@@ -48,16 +48,19 @@ apt() {
   fail "apt-get could not install: ${missing[*]}"
 }
 
+# version PACKAGE: the version that apt knows. All of apt-cache's words are read: it fails where nobody reads them any more.
+version() { { apt-cache show --no-all-versions "$1" 2>/dev/null || true; } | sed -n 's/^Version: //p'; }
+
 echo "installing ${#missing[@]} Debian packages: ${missing[*]}"
 apt update
 for package in "${missing[@]}"; do
   components=${components_of[$package]}
-  [ -z "$components" ] || apt-cache show --no-all-versions "$package" 2>/dev/null | grep -q '^Version:' ||
+  [ -z "$components" ] || [ -n "$(version "$package")" ] ||
     fail "apt does not know $package, which is in Debian's components $components: add them to main in apt's sources," \
       "such as /etc/apt/sources.list.d/debian.sources, and run this again"
 done
 # Before anything is installed: the packages of Python have wheels for these versions.
-python=$(apt-cache show --no-all-versions python3 2>/dev/null | sed -n 's/^Version: //p')
+python=$(version python3)
 { dpkg --compare-versions "$python" ge 3.11 && dpkg --compare-versions "$python" lt 3.15; } ||
   fail "this system has Python ${python:-of no version that apt knows}: $needed"
 apt install -y --no-install-recommends "${missing[@]}"

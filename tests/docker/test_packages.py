@@ -43,8 +43,9 @@ def system(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     write(tmp_path / "packages/two.txt", "no-such-driver  contrib non-free\nno-such-other\n")
     calls = tmp_path / "calls"
     write(tmp_path / "bin/sudo", '#!/bin/sh\nexec "$@"\n')
-    known = 'case $* in *python3) echo "Version: $PYTHON" ;; *driver) [ "$KNOWN" ] && echo Version: 1 ;; esac'
-    write(tmp_path / "bin/apt-cache", f"#!/bin/sh\n{known}\n")
+    known = 'case $* in *python3) echo "Version: $PYTHON" ;; *) [ "$KNOWN" ] || exit 100; echo Version: 1 ;; esac'
+    more = "sleep 0.1; echo Description: nobody may have stopped to read"
+    write(tmp_path / "bin/apt-cache", f"#!/bin/sh\n{known}\n{more}\n")
 
     def install(*lists: str, python: str = "3.13.5-1", known: str = "", fails: str = "none"):
         calls.unlink(missing_ok=True)
