@@ -12,7 +12,7 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
-from latent_domains.common.files import expect_file, sha256
+from latent_domains.common.files import sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
@@ -29,7 +29,7 @@ from latent_domains.experiment.datasets import (
     on_lite0,
 )
 from latent_domains.experiment.networks import ANY_FEATURES
-from latent_domains.experiment.pretrained import Pretrained
+from latent_domains.experiment.pretrained import Pretrained, expect_caffemodel
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.nets.alexnet import FEATURES
@@ -105,7 +105,7 @@ def alexnet_extractor(weights: Path) -> Extractor:
 
     Raises ProgramError if ``weights`` are missing and, at the first use, if they are not AlexNet's.
     """
-    expect_file(weights, "a caffemodel")
+    expect_caffemodel(weights)
     net_once = cache(lambda: load_net(weights))
 
     def rows(images: Path, data: Dataset) -> Iterator[Row]:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from latent_domains.common.files import expect_file
 from latent_domains.data.fetch import Unavailable
 from latent_domains.data.published_file import PublishedFile, get, is_at_hand
 
@@ -116,6 +117,16 @@ def of_network(network: str) -> tuple[Pretrained, ...]:
 def whose(caffemodel: str) -> Pretrained | None:
     """The weights that a caffemodel of this name is made of, if they are known."""
     return next((weights for weights in PRETRAINED.values() if weights.made(caffemodel)), None)
+
+
+def expect_caffemodel(file: Path) -> None:
+    """Raise ProgramError unless it is a file; the error names the command that makes weights of such a name."""
+    hint = ""
+    if weights := whose(file.name):
+        domains = re.search(r"_mda(\d+)\.", file.name)
+        options = f" --num-domains {domains[1]}" if domains else ""
+        hint = f" (from: python -m tools.get_weights {weights.name}{options})"
+    expect_file(file, f"a caffemodel{hint}")
 
 
 def at_hand(network: str, folder: Path, mirror: Path | None = None) -> Pretrained:

@@ -19,6 +19,7 @@ from latent_domains.data.lmdb_io import count_filled, read_labels
 from latent_domains.data.style_domains import Division
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.methods import Control, Labels, SourceImages
+from latent_domains.experiment.mixture import made_by
 from latent_domains.runs.equal_classes import write_records
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.style import style_domains
@@ -26,11 +27,20 @@ from latent_domains.runs.style import style_domains
 
 def write_labels(folder: RunFolder) -> None:
     """Write what the training net reads of these: LMDBs of domain labels, in the images' order; numbers of records."""
-    images, method = RunImages(folder), folder.experiment.method
+    if not (folder.domain_labels or folder.records):
+        return
+    images, method = RunImages(folder, _counts(folder)), folder.experiment.method
     labels = method.domain_labels(images) if folder.domain_labels else []
     for (part, lmdb), of_part in zip(folder.domain_labels.items(), labels, strict=True):
         write_domain_labels(lmdb, of_part.tolist(), folder.train_lmdbs[part])
     write_records(folder, method.found_domains(images, labels) if folder.records else None)
+
+
+def _counts(folder: RunFolder) -> list[int]:
+    """The numbers of images in the sources' LMDBs. Raises ProgramError naming what builds one that is not there."""
+    experiment, data = folder.experiment, folder.data_folder
+    parts = experiment.task.source_inputs
+    return [count_filled(folder.train_lmdbs[part], made_by(experiment, data, part)) for part in parts]
 
 
 @dataclass(frozen=True)
@@ -38,16 +48,12 @@ class RunImages(SourceImages):
     """The source images of a run."""
 
     folder: RunFolder
+    counts: list[int]
+    """By LMDB."""
 
     @property
     def _lmdbs(self) -> list[Path]:
         return [self.folder.train_lmdbs[part] for part in self.folder.experiment.task.source_inputs]
-
-    @cached_property
-    def _counts(self) -> list[int]:
-        experiment = self.folder.experiment
-        made_by = None if experiment.task.undivided else experiment.data.made_by
-        return [count_filled(lmdb, made_by) for lmdb in self._lmdbs]
 
     @property
     def _seed(self) -> int:
@@ -59,7 +65,7 @@ class RunImages(SourceImages):
         return style_domains(self.folder.experiment, self._lmdbs, self.folder.data_folder)
 
     def at_random(self) -> Labels:
-        return random_domains(self._counts, self.folder.experiment.k, self._seed)
+        return random_domains(self.counts, self.folder.experiment.k, self._seed)
 
     def by_pixels(self) -> Labels:
         experiment, data = self.folder.experiment, self.folder.experiment.data
@@ -78,7 +84,7 @@ class RunImages(SourceImages):
         return self._divided(labels)
 
     def known(self, share: float) -> Labels:
-        masks = choose_known(self._counts, share, self._seed)
+        masks = choose_known(self.counts, share, self._seed)
         return [np.where(known, domain, UNKNOWN) for domain, known in enumerate(masks)]
 
     def all_known(self) -> Labels:
@@ -91,7 +97,7 @@ class RunImages(SourceImages):
 
     def _divided(self, labels: NDArray[np.int64]) -> Labels:
         """The labels of all images, by LMDB."""
-        return np.split(labels, np.cumsum(self._counts)[:-1])
+        return np.split(labels, np.cumsum(self.counts)[:-1])
 
 
 def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:

@@ -6,7 +6,6 @@ would abort in C++, train on the wrong data, or write into another folder.
 """
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,7 +25,7 @@ from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.lmdb_plans import common_classes, common_features, features_of
 from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
-from latent_domains.experiment.mixture import is_joined, join_options
+from latent_domains.experiment.mixture import made_by
 from latent_domains.models.graph import kind
 from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
@@ -133,10 +132,7 @@ def check_data(run: RunFolder) -> None:
     tests = run.test_lmdbs.values()
     labelled = [path for path, part in parts.items() if part in experiment.task.source_inputs or path in tests]
     for path, part in parts.items():
-        made_by = data.made_by
-        if is_joined(experiment, part):
-            made_by = shlex.join(["python", "-m", "tools.join_lmdbs", *join_options(experiment, run.data_folder, part)])
-        hint = f"build it with: {made_by}"
+        hint = f"build it with: {made_by(experiment, run.data_folder, part)}"
         if not is_lmdb(path):
             raise ProgramError(f"{path}: no LMDB there; {hint}")
         status = (path / "data.mdb").stat()

@@ -21,6 +21,7 @@ from latent_domains.common.files import naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.pretrained import expect_caffemodel
 from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.runs.contents import (
     AGAIN,
@@ -260,6 +261,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
     """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
+    expect_caffemodel(weights)
     names = [name for name in ("deploy", "domains") if folder.net(name).exists()]
     fit = check_weights(weights, [folder.load_net(name, caffe.TEST) for name in names])
     layer = NETWORKS[folder.experiment.net.network].caffe_only
