@@ -31,7 +31,7 @@ def add_experiment_options(
         required=dataset is None,
         metavar=f"{{{','.join(DATASETS)},FILE}}",
         help="one of these, or the description of another one (dataset.json, by python -m tools.adapt, "
-        f"tools.extract_features or tools.import_features); default: {dataset or 'none'}",
+        "tools.extract_features or tools.import_features)" + (f"; default: {dataset}" if dataset else ""),
     )
     _add(parser, names, "the dataset's", {})
 
