@@ -62,7 +62,7 @@ def not_probabilities(role: str, found: str) -> str:
 
 
 def cancelled(domain: int, mass: float) -> str:
-    """What is wrong with a column of w whose entries below zero outweigh its sum: that sum says nothing."""
+    """The message for a column of w whose negative entries are larger than its sum, so that the sum says nothing."""
     return f"column {domain} of w sums to {mass:g}, less than its entries below zero take away"
 
 

@@ -5,14 +5,14 @@
     python -m tools.convert_torch data/weights/efficientnet-lite0-57934424.pth lite0
 
 Read a state dict of torch.save (zip or older format, bare or in a training checkpoint), safetensors (names of
-torchvision, timm or efficientnet-lite-pytorch), a .t7 of fb.resnet.torch, or an ONNX file of a ResNet whose BN stands
-apart. Their content decides which it is; no code in them runs. Write
+torchvision, timm or efficientnet-lite-pytorch), a .t7 of fb.resnet.torch, or an ONNX file of a ResNet with separate
+BN nodes. The program recognises the format by the content, and runs no code in the file. It writes
 
     OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which pixels it takes
     OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
 
-A training checkpoint may hold other things beside the net, and the net below a prefix (module., backbone., …): it is
-found by its tensors. Nets that share all names with a ResNet but compute otherwise cannot be told from it by their
+A training checkpoint may hold other things, too, and the net below a prefix (module., backbone., …). The program finds
+the net by its tensors. Nets that share all names with a ResNet but compute otherwise cannot be told from it by their
 file: resnetblur18 (its pooling blurs), other strides or dilation, He et al.'s ResNet50 (strides in 1×1 convolutions).
 
 Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of a ResNet's preprocessing (R, G, B, /255, its

@@ -62,7 +62,7 @@ def _options() -> argparse.Namespace:
     add_backbone_options(parser)
     add_data_option(parser, "folder of the data; ResNet18's weights are in DIR/weights")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
-    parser.add_argument("--seed", type=natural, default=0, help="of what is drawn at random (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of random numbers (default: 0)")
     add_image_options(parser)
     parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable pictures and leave them out")
     parser.add_argument("--force", action="store_true", help="replace what is in OUT")

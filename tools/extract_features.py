@@ -74,7 +74,7 @@ def _options() -> argparse.Namespace:
     )
     backbone = add_backbone_options(parser)
     backbone.add_argument(
-        "--style", action="store_true", help="not features, but what style_w finds latent domains by (tools.discover)"
+        "--style", action="store_true", help="statistics of style, by which style_w finds latent domains"
     )
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
     add_tree_option(parser)

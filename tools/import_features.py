@@ -44,7 +44,7 @@ def _options() -> argparse.Namespace:
         help="two or more",
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="the dataset's folder; its name is OUT's"
+        "--out", type=Path, required=True, metavar="DIR", help="the dataset's folder, whose name is also the dataset's"
     )
     parser.add_argument("--features", metavar="NAME", help="array of the features")
     parser.add_argument("--labels", metavar="NAME", help="array of the labels")

@@ -39,7 +39,7 @@ def _options() -> argparse.Namespace:
         metavar="P:P:…",
         help="percentages of the LMDBs' records: the largest mixture that has them (default: all records)",
     )
-    parser.add_argument("--seed", type=natural, default=0, help="of the records and their order (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="draws the records and their order (default: 0)")
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
     options = parser.parse_args()
     if len(options.inputs) < 2:

@@ -27,7 +27,13 @@ from latent_domains.tables.records import Records
 
 def main() -> None:
     parser = program_parser("tools.report", __doc__)
-    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN", help="(default: the table's in --runs-folder)")
+    parser.add_argument(
+        "runs",
+        type=Path,
+        nargs="*",
+        metavar="RUN",
+        help="run folders or records (default: the table's in --runs-folder)",
+    )
     parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
     parser.add_argument(
         "--out",

@@ -11,9 +11,9 @@ from latent_domains.common.program import ProgramError
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool, by_default: Collection[str] = ()) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
-    An option that the file has not was not there yet, and one that is None there and is ``by_default`` now had the
-    default of then: the run's own description is compared later. Raises ProgramError naming what differs, or if the
-    folder is somebody else's.
+    Two kinds of options are not compared here, but later by the run's own description: those that the file lacks,
+    because they are newer, and those ``by_default`` that are None in it. Raises ProgramError naming what differs, or if
+    the folder holds other files.
     """
     if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
         raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")

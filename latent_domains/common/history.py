@@ -1,4 +1,4 @@
-"""The commits of this checkout, to say of a result whether others can have the code that it is of."""
+"""The commits of this checkout: whether others can check out the code that a result was made with."""
 
 import shutil
 import subprocess

@@ -15,7 +15,7 @@ _OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 
 
 def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Add them, and return the group of those of which only one can be given."""
+    """Add the options; return the group of those that exclude each other."""
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument(
         "--backbone",
@@ -32,10 +32,12 @@ def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyE
     )
     onnx.add_argument("--size", type=positive, metavar="N", help="resize pictures to N×N (default: as stored, 256)")
     onnx.add_argument("--crop", type=positive, metavar="N", help="side of the central square (default: the model's)")
-    onnx.add_argument("--mean", type=_numbers, metavar="A[,B,C]", help="taken from the pixels, 0 to 255 (default: 0)")
-    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="factor after that (default: 1)")
     onnx.add_argument(
-        "--order", choices=("bgr", "rgb"), help="of the channels, of --mean and --scale too (default: rgb)"
+        "--mean", type=_numbers, metavar="A[,B,C]", help="subtracted from the pixels, 0 to 255 (default: 0)"
+    )
+    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="what they are then multiplied by (default: 1)")
+    onnx.add_argument(
+        "--order", choices=("bgr", "rgb"), help="order of the channels, also in --mean and --scale (default: rgb)"
     )
     onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
     return backbone

@@ -1,4 +1,4 @@
-"""Known domain labels of a share of the source samples: who keeps his label, and the LMDB that carries them."""
+"""Domain labels that are known for a share of the source samples: which samples, and the LMDB of these labels."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -15,7 +15,7 @@ Numbers = NDArray[np.int64]
 
 
 def equal_classes(labels: Numbers, domains: Numbers) -> Numbers:
-    """Numbers of the records that are read, some of them several times, none of them never.
+    """Numbers of the records to read: each record at least once, some several times.
 
     ``labels`` and ``domains`` are the class and the domain of each record (n). A domain's classes have equal shares,
     as far as it has them, and its own share stays. The most frequent class is read once.
@@ -42,9 +42,9 @@ def write_numbers(file: Path, numbers: Numbers, seed: Sequence[int], images: Pat
 
 
 def check_numbers(file: Path, images: Path, remedy: str) -> None:
-    """Raise ProgramError, with the ``remedy``, unless a file numbers records that the LMDB ``images`` has.
+    """Raise ProgramError, with the ``remedy``, unless ``file`` has numbers of records of the LMDB ``images``.
 
-    Or if that holds other records by now.
+    Also if these records have changed since the file was written.
     """
     expect_file(file, f"numbers of records; {remedy}")
     records = lmdb_io.count(images)

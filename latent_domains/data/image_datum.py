@@ -1,6 +1,7 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads.
 
-But for files that it would copy though they do not hold what raw pixels would: these are encoded anew.
+One exception: ``convert_imageset`` copies encoded files that Caffe reads differently from raw pixels. Here these are
+encoded again.
 """
 
 import re

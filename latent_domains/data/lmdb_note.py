@@ -99,8 +99,8 @@ def noted_contents(lmdb: Path) -> str | None:
 def check_up_to_date(lmdb: Path, remedy: str, contents: Callable[[Path], str | None] = noted_contents) -> None:
     """Raise ProgramError if an LMDB was made of one that holds other records by now.
 
-    ``contents`` returns the hash of the records of one; None: it is not known, so it counts as the same. What is no
-    longer there does, too.
+    ``contents`` returns the hash of an LMDB's records. An LMDB whose hash is not known (None), or that is no longer
+    there, counts as unchanged.
     """
     made_of = read_note(lmdb).made_of
     for name, before in made_of.lmdbs.items() if made_of else ():

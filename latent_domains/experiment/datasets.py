@@ -393,9 +393,9 @@ def _entering(data: Dataset, network: str) -> Dataset:
 
 
 def adapted(data: Dataset, network: str | None, image_size: int | None) -> Dataset:
-    """A dataset for a network that sees squares of side ``image_size`` (None: its own, and as the network takes them).
+    """A dataset for a network (None: its own) that sees squares of side ``image_size`` (None: the network's usual one).
 
-    Images of another size than a set's own are in LMDBs of their own, stored as much smaller or larger.
+    Images of another size are in separate LMDBs, stored smaller or larger in the same proportion.
     Raises ProgramError naming the setting that does not fit.
     """
     if network not in (None, *NETWORKS):

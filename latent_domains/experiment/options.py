@@ -39,8 +39,8 @@ def add_experiment_options(
 def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaults: str) -> None:
     """The options that say what is done with a dataset, whichever it is.
 
-    Their help calls a recipe's defaults ``recipe``. One that ``defaults`` names is None where it is not given: the
-    program takes what is said there.
+    Their help calls a recipe's defaults ``recipe``. ``defaults`` are words for the defaults that the program itself
+    chooses: such an option is None if it is not given.
     """
     _add(parser, _METHOD, recipe, defaults)
 

@@ -32,7 +32,7 @@ class Trunk(Protocol):
 class Architecture:
     """The parts of a net.
 
-    ``domain_classifier`` is what a branch ends in; it never sees but the rows that it decides about.
+    ``domain_classifier`` is what a branch ends in; it sees only the rows that it decides about.
     ``branch_sees_all``: whether the rows of sources and targets go through the branch together, so that BN layers in it
     have the whole batch's statistics.
     """

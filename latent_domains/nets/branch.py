@@ -1,8 +1,8 @@
 """The normalisation and the classifier of every branch that predicts domains, in all architectures.
 
-Near uniform w, the entropy h_D makes the domain classifier follow the largest direction of the second moment of what it
-reads. Without normalisation that is the mean, which all images share, and all of them go one way. ``branch_norm`` says
-what is centred instead: see :class:`latent_domains.experiment.experiment.Experiment`.
+While w is nearly uniform, the entropy h_D makes the domain classifier follow the largest direction of the second moment
+of what it reads. Without normalisation that is the mean, which all images share, so all go into one domain.
+``branch_norm`` says what is centred instead: see :class:`latent_domains.experiment.methods.Aligned`.
 """
 
 from dataclasses import dataclass, field

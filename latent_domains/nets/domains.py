@@ -42,7 +42,7 @@ def _is_permuted(experiment: Experiment) -> bool:
 
 
 def permuted(n: NetSpec, experiment: Experiment, sizes: Mapping[str, int], batch: Batch, w_source: Top) -> Top:
-    """w of the sources with rows in each other's places, among those of one class and one source; gradients follow."""
+    """w of the sources, its rows permuted within each class and source; gradients go back to the original rows."""
     rows = [sizes[source] for source in experiment.sources]
     n.w_places = python_layer("PermutationLayer", batch.labels, params={"rows": rows})
     n.w_permuted = L.BatchReindex(w_source, n.w_places)

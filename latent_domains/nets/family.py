@@ -53,8 +53,8 @@ def make_nets(
     branch predicts domains. ``sizes`` are the rows of a training batch by part
     (:func:`latent_domains.experiment.batches.batch_sizes`), ``test_batch_sizes`` those of a test batch by target.
     ``domain_label_lmdbs`` names, for each part of the sources in order, the LMDB of its domain labels (in the order of
-    its images); it is needed exactly when the experiment reads such labels. So does ``record_files`` name the files of
-    the numbers of the records that are read, if not all are read once (``equal_classes``).
+    its images); it is needed exactly when the experiment reads such labels. ``record_files`` names, likewise, files
+    with the numbers of the records to read, if these are not all records once (``equal_classes``).
     """
     known, records, parts = (
         dict(domain_label_lmdbs or {}),
@@ -119,7 +119,7 @@ def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: 
 def deploy_net(experiment: Experiment) -> NetSpec:
     """Class probabilities of target images with the target's statistics.
 
-    Without a branch, unless there are several target domains to choose from.
+    It has a branch only if there are several latent target domains.
     """
     n = _with_input(experiment)
     n.prob = L.Softmax(_target_scores(n, experiment, n.data))

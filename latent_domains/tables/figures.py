@@ -1,7 +1,8 @@
 """Figures of kept tables: what a row's records say in one column, or on the mean of the columns, as a text.
 
-A template is a text with figures in braces, ``{accuracy} ({class mean})``; ``{accuracy:2}`` has two decimals. Each seed
-of a row has these, and on the mean of several columns each column instead, but for the first two:
+A template is a text with figures in braces, ``{accuracy} ({class mean})``; ``{accuracy:2}`` has two decimals. In one
+column each of these figures has a value for each seed. On the mean of several columns the first two have that, too; the
+others have a value for each column:
 
     accuracy, class mean        in %
     largest share               in %, of the images in the largest latent domain

@@ -1,4 +1,4 @@
-"""A net for tests in stock layers: normalisations go into the layers before them, branches go where none needs them."""
+"""A net for tests in stock layers: layers take up the normalisation after them, and unused branches are removed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from latent_domains.models.model import Model, load
 
 @dataclass(frozen=True)
 class Folded:
-    """A folded net and how it goes together with the one it was made of."""
+    """A folded net, and which of its blobs and outputs correspond to those of the original net."""
 
     model: Model
     pairs: Mapping[str, str]
@@ -33,8 +33,8 @@ class Folded:
 def fold(model: Model, *, stock: bool = True) -> Folded:
     """Fold a net for tests. ``stock`` False leaves convolutions ``pad_end``, which our Caffe alone has.
 
-    Raises ProgramError naming the layers if some are Python ones that stock layers cannot do the work of, or hold
-    numbers that cannot be right.
+    Raises ProgramError naming the layers if stock layers cannot replace some Python ones, or if parameters hold numbers
+    that cannot be right.
     """
     net = load(model)
     shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}

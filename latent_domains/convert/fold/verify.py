@@ -98,7 +98,7 @@ def compare_opencv(
 def same_best(expected: Array, found: Array, axis: int = 1) -> NDArray[np.bool_]:
     """Whether, for each row, the largest of ``found`` along ``axis`` is everywhere the largest of ``expected``.
 
-    Two may be even to within TOLERANCE of the row's largest value.
+    Values that differ by at most TOLERANCE of the row's largest value count as equal.
     """
     chosen = np.take_along_axis(expected, found.argmax(axis, keepdims=True), axis)
     behind, sizes = (expected.max(axis, keepdims=True) - chosen), np.abs(expected)

@@ -1,7 +1,7 @@
 """Our generator's names (latent_domains.nets) for the layers of a fork's net that have the same roles.
 
-Weights load by name, so these are what makes a converted model one of ours. A layer that has no namesake keeps its own
-name.
+Weights load by name, so with these names a converted model loads into our nets. A layer without a counterpart keeps its
+own name.
 """
 
 import re

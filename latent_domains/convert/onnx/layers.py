@@ -198,7 +198,7 @@ def same(op: str) -> Callable[[Layer], None]:
 
 
 def clip(layer: Layer) -> None:
-    """Values below ``min`` become that, those above ``max`` that."""
+    """Values below ``min`` become ``min``, those above ``max`` become ``max``."""
     param = layer.param.clip_param
     layer.last("Clip", [layer.x.name, layer.number("min", param.min), layer.number("max", param.max)])
 
@@ -254,7 +254,7 @@ def slice_(layer: Layer) -> None:
 
 
 def crop(layer: Layer) -> None:
-    """As much of the axes from ``axis`` on as the second bottom has, from the offsets on; of the batch all."""
+    """Cut the axes from ``axis`` on to the second bottom's sizes, beginning at the offsets; never the batch."""
     x, y, param = layer.x, layer.y, layer.param.crop_param
     axes = range(param.axis % len(x.shape), len(x.shape))
     offsets = list(param.offset) or [0]
@@ -266,9 +266,9 @@ def crop(layer: Layer) -> None:
 
 
 def arg_max(layer: Layer) -> None:
-    """The places of the ``top_k`` largest values, or these, along an axis or among all of an image.
+    """The places of the ``top_k`` largest values, or the values, along an axis or among all of an image.
 
-    Of even values Caffe takes the last first.
+    Of equal values Caffe takes the last first.
     """
     x, param = layer.x, layer.param.argmax_param
     along = param.HasField("axis")

@@ -116,9 +116,9 @@ def convert(
 
 
 def convert_checkpoint(network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int]) -> None:
-    """Write a network's caffemodels, in place of older ones: OUT's without mDA, and of each number.
+    """Write a network's caffemodels, over older ones: without mDA, and for mDA with each of ``num_domains``.
 
-    They have no classifier, and are compared with the checkpoint's net before that.
+    They have no classifier. They are compared with the checkpoint's net before they are written.
     """
     options = ConverterOptions(force=True)
     convert(checkpoint, out, options, head=False, num_domains=num_domains, network=network)

@@ -24,7 +24,7 @@ class _Converted:
 def convert_once(
     network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int], *, force: bool = False
 ) -> None:
-    """Convert a checkpoint to caffemodels of these numbers (0: without mDA), unless they are there as OUT's.
+    """Convert a checkpoint to OUT's caffemodels for these numbers of domains (0: without mDA), unless they are there.
 
     Raises ProgramError if one was changed since and ``force`` does not allow to replace it.
     """
@@ -44,9 +44,9 @@ def convert_once(
 
 
 def is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool:
-    """Whether one of OUT's caffemodels is there and was made of the checkpoint of this hash, as far as a note says.
+    """Whether ``file``, one of OUT's caffemodels, is there and, by its note, was made of the checkpoint of this hash.
 
-    Raises ProgramError if it was changed since; with ``force`` it was not made of it then.
+    A file that was changed since is an error (ProgramError); with ``force`` the answer is no.
     """
     noted = _noted(out).get(file.name)
     if not file.is_file() or noted is None:

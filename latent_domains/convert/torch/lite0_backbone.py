@@ -65,7 +65,7 @@ def feature_backbone(early: Sequence[str] = EARLY, size: int | None = None) -> O
 
 
 def style_features(images: Dataset, jobs: int, made_by: str) -> tuple[Dataset, Extractor]:
-    """The dataset of statistics of these pictures' style, and what makes it of pictures of any stored size."""
+    """The dataset of statistics of these pictures' style, and the extractor for pictures of any stored size."""
     size = None if images.stored_shape == PICTURE_SHAPE else PICTURE_SHAPE[-1]
     backbone = feature_backbone(MIDDLE, size)
     dataset = style_dataset(images, len(backbone.early_means), made_by)

@@ -1,4 +1,4 @@
-"""ResNets of ONNX files whose BN stands apart: CNTK's, the model zoo's, and what PyTorch exports for training.
+"""ResNets of ONNX files with separate BN nodes: CNTK's, the model zoo's, and what PyTorch exports for training.
 
 The graph is walked from its input to its output: what a node is follows from what it computes, not from its name. Each
 node must be one of a ResNet's, with the attributes of Torch's, and none may be left over. So the tensors get the names

@@ -1,4 +1,4 @@
-"""A checkpoint's net as PyTorch computes it, made from its tensors alone, to hold what Caffe computes against it.
+"""A checkpoint's net as PyTorch computes it, made from its tensors alone. Caffe's results are compared with it.
 
 It runs in ONNX Runtime and shares nothing with the nets and weights that are made for Caffe: its tensors are the
 checkpoint's, its input is R, G, B, and it pads the image before it normalises it.
@@ -40,8 +40,8 @@ class TorchNet:
     def run(self, pixels: Array, border: Sequence[float] | None = None) -> dict[str, Array]:
         """Every output for ``pixels`` (N×3×H×W; B, G, R, 0 to 255): of the stem, of all blocks, features and scores.
 
-        ``border`` is the colour (B, G, R) that the image goes on in where the first convolution reaches over its
-        border: by default the checkpoint's mean, which its normalisation makes the zeros that PyTorch pads with.
+        ``border`` is the colour (B, G, R) around the image that the first convolution reads: by default the
+        checkpoint's mean, which becomes the zeros that PyTorch pads with.
         """
         colour = self.standardisation.caffe_mean if border is None else border
         (before, after), (count, _, height, width) = self.pads, pixels.shape
