@@ -38,7 +38,7 @@ README = [
     "digits: mDA, k = 2; no: {gain over DIAL, single source (unified)} ([five seeds](results/README.md#table-1)",
     "pacs: mDA; not shown: {gain over DIAL} ([one seed](results/README.md#pacs-resnet18)",
     "pacs_lite0_finetuned: mDA; not shown: {gain over DIAL} ([one seed](results/README.md#pacs-fine-tuned)",
-    "pacs_features: mDA, λ_D 0.1; no: {gain over DIAL}; other branches and loss weights up to",
+    "pacs_features: mDA, λ_D 0.1; no: {gain over DIAL}, other branches and loss weights up to",
     "pacs_features: mDA, centred features, λ_D 0.1; loss weights up to {gain over DIAL}, random parts",
     "pacs_features: random balanced w; random parts {gain over DIAL} ([ten seeds]",
     "office_caltech_surf: mDA; no: {gain over DIAL} ([five seeds](results/office_caltech_surf",
