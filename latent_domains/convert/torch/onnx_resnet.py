@@ -45,13 +45,15 @@ class OnnxNet:
     size: tuple[int, int]
 
     def forward(self, inputs: Array) -> dict[str, Array]:
-        """The stem, every block, the features and the scores of inputs (N×3×H×W), one at a time."""
-        (name,) = self.runtime.inputs
-        rows = [self.runtime.forward({name: inputs[i : i + 1]}) for i in range(len(inputs))]
-        found = {blob: np.concatenate([row[value] for row in rows]) for blob, value in self.values.items()}
+        """The stem, every block, the features and the scores of inputs (N×3×H×W), as many at a time as the file has."""
+        ((name, (fixed, *_)),) = self.runtime.inputs.items()
+        count, batch = len(inputs), fixed if isinstance(fixed, int) else 1
+        filled = inputs[np.arange(-(-count // batch) * batch) % count]
+        rows = [self.runtime.forward({name: part}) for part in np.split(filled, len(filled) // batch)]
+        found = {blob: np.concatenate([row[value] for row in rows])[:count] for blob, value in self.values.items()}
         flat = {"pool5": (-1, 1, 1)}
         return {
-            blob: maps if blob.startswith(("res", "scale")) else maps.reshape(len(inputs), *flat.get(blob, (-1,)))
+            blob: maps if blob.startswith(("res", "scale")) else maps.reshape(count, *flat.get(blob, (-1,)))
             for blob, maps in found.items()
         }
 

@@ -308,8 +308,8 @@ def test_caffe_computes_what_the_file_does(channels, quick, tmp_path):
 
 
 @pytest.mark.program
-def test_a_net_that_takes_another_size(quick, tmp_path):
-    onnx.save(Builder(seed=3).net(size=96, classes=None), tmp_path / "net.onnx")
+def test_a_net_that_takes_another_size_and_three_pictures(quick, tmp_path):
+    onnx.save(Builder(seed=3).net(size=96, classes=None, batch=3), tmp_path / "net.onnx")
     done = program("convert_torch", tmp_path / "net.onnx", tmp_path / "out", "--no-mda")
     assert done.returncode == 0, done.stderr
     assert "no head" in done.stdout and "dim: 96" in (tmp_path / "out.prototxt").read_text()
