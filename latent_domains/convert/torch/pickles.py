@@ -124,10 +124,15 @@ class _Unpickler(pickle.Unpickler):
         return self._unknown.setdefault(what, type(what, (Unknown,), {"__slots__": ()}))
 
     def persistent_load(self, pid: Any) -> Any:
-        """The storage of a persistent id ``("storage", class, key, device, size, …)``, or the class of a module."""
+        """The storage of a persistent id ``("storage", class, key, device, size, …)``, or the class of a module.
+
+        A storage of numbers that weights never are (complex, quantised, 8-bit floats) is :class:`Unknown`.
+        """
         match pid:
             case ("module", kind, *_):  # beside its source code, as old PyTorch kept whole models
                 return kind
+            case ("storage", type(), str(), *_):
+                return Unknown()
             case ("storage", str(kind), str(key), _, int(size), *rest) if self._make_storage and kind in _STORAGES:
                 if 0 <= size <= LARGEST and all(value is None for value in rest):
                     return self._make_storage(key, _STORAGES[kind], size)
@@ -146,8 +151,10 @@ def _check_memo(file: BinaryIO) -> None:
     file.seek(start)
 
 
-def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDArray:
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDArray | Unknown:
     """A part of a storage. Further arguments are requires_grad, hooks and metadata."""
+    if isinstance(storage, Unknown):
+        return storage
     if not all((isinstance(storage, np.ndarray), isinstance(shape, tuple), isinstance(strides, tuple))):
         raise CheckpointError("a tensor without a storage, sizes or strides")
     return strided(storage, offset, shape, strides)

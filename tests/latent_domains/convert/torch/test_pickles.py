@@ -203,6 +203,12 @@ def test_tensors_with_attributes_and_of_subclasses():
     assert found["a"].tolist() == [1, 1]
 
 
+def test_numbers_of_a_kind_that_weights_never_have_are_left_out():
+    kinds = {"b": torch.complex64, "c": torch.float8_e4m3fn, "d": torch.uint16}
+    saved = {"a": torch.ones(2)} | {name: torch.ones(2).to(kind) for name, kind in kinds.items()}
+    assert set(named_tensors(pth.read_zip(torch_saved(saved, new=True)))) == {"a"}
+
+
 def test_a_memo_of_one_thing_does_not_fill_the_memory():
     """The unpickler in C has a table as long as the largest index: 32 GiB for this one."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
