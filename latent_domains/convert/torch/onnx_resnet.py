@@ -128,6 +128,8 @@ class _Walk:
                 self._take_constant(node)
             elif node.op_type in _SAME and inputs and node.output and inputs[0] in self.constants:
                 self.constants[node.output[0]] = self.constants[inputs[0]]
+            elif node.op_type == "Transpose" and inputs and node.output and inputs[0] in self.constants:
+                self.constants[node.output[0]] = self._transposed(node, self._values(inputs[0]))
             elif node.op_type in _SAME and inputs and node.output:
                 same[node.output[0]] = inputs[0]
             else:
@@ -137,6 +139,13 @@ class _Walk:
         value = {attribute.name: attribute for attribute in node.attribute}.get("value")
         if value is not None:
             self.constants[node.output[0]] = value.t
+
+    def _transposed(self, node: NodeProto, values: NDArray) -> TensorProto:
+        """What PyTorch makes of the weights of a classifier without a bias."""
+        order = {one.name: list(one.ints) for one in node.attribute}.get("perm", list(range(values.ndim))[::-1])
+        if sorted(order) != list(range(values.ndim)):
+            raise CheckpointError(f"node {_title(node)}: perm is {order}, expected each of {values.ndim} axes")
+        return numpy_helper.from_array(np.ascontiguousarray(values.transpose(order)))
 
     def _add(self, node: NodeProto, inputs: list[str]) -> None:
         if not node.input or not node.output:
@@ -157,6 +166,9 @@ class _Walk:
             return None
         if name not in self.constants:
             raise CheckpointError(f"{node} reads {escaped(name)}, expected a constant")
+        return self._values(name)
+
+    def _values(self, name: str) -> NDArray:
         tensor = self.constants[name]
         try:
             return numpy_helper.to_array(tensor)
@@ -309,7 +321,7 @@ class _Walk:
         weight, bias = self.array(node, 1), self.array(node, 2)
         if weight is None or weight.ndim != 2:
             raise CheckpointError(f"{node}: expected weights of features by classes")
-        if node.op == "MatMul":
+        if node.op == "MatMul" and [reader.op for reader in self.readers[node.output]] == ["Add"]:
             node = self.next(node.output, str(node), "Add")
             (place,) = [i for i, name in enumerate(node.inputs) if name in self.constants] or [0]
             bias = self.array(node, place)

@@ -51,6 +51,24 @@ def test_operator_sets(opset):
     assert "layer4.0.bn2.running_var" in read(Builder(opset=opset).net())
 
 
+@pytest.mark.parametrize("more", [{}, {"perm": [1, 0]}])
+def test_a_classifier_without_a_bias_as_pytorch_writes_it(more):
+    """A product with the transpose of its weights."""
+    model = Builder(seed=1).net()
+    (gemm,) = nodes(model, "Gemm")
+    place = list(model.graph.node).index(gemm)
+    features, weights, _ = gemm.input
+    turn = helper.make_node("Transpose", [weights], ["turned"], **more)
+    product = helper.make_node("MatMul", [features, "turned"], [gemm.output[0]])
+    model.graph.node.remove(gemm)
+    model.graph.node.insert(place, product)
+    model.graph.node.insert(place, turn)
+    tensors, own = onnx_resnet.read(model, "net.onnx")
+    expected = {tensor.name: tensor for tensor in model.graph.initializer}[weights]
+    assert np.array_equal(tensors["fc.weight"], numpy_helper.to_array(expected))
+    assert not tensors["fc.bias"].any() and tensors["fc.bias"].shape == (5,) and own.values["fc5"] == gemm.output[0]
+
+
 def test_opsets_that_are_not_read():
     with pytest.raises(CheckpointError, match=r"^operator set 6, expected 7 to \d+$"):
         read(Builder(opset=6).net())
