@@ -29,7 +29,11 @@ _WHAT = "a net's prototxt"
 
 def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
     """The net of a file. Raises ProgramError naming it if it holds none, or a layer that is not allowed."""
-    net = prototxt.read(file, NetParameter(), _WHAT)
+    try:
+        net = prototxt.read(file, NetParameter(), _WHAT)
+    except ProgramError:  # a layer of another Caffe, which has fields of its own, is to be named
+        check_allowed(prototxt.read(file, NetParameter(), _WHAT, unknown_fields=True), file, also)
+        raise
     check_allowed(net, file, also)
     if not net.layer:
         raise ProgramError(f"{file}: found no layer {{ … }}, expected {_WHAT}")

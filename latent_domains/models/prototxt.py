@@ -23,11 +23,16 @@ Comment = tuple[Callable[[LayerParameter], bool], str]
 """Which layers a comment is about, and its text."""
 
 
-def read(file: Path, message: _Message, what: str = "a prototxt of Caffe's") -> _Message:
-    """Fill ``message`` from a file and return it. Raises ProgramError naming the file if it is not ``what``."""
+def read(
+    file: Path, message: _Message, what: str = "a prototxt of Caffe's", *, unknown_fields: bool = False
+) -> _Message:
+    """Fill ``message`` from a file and return it. ``unknown_fields``: leave fields out that Caffe does not know.
+
+    Raises ProgramError naming the file if it is not ``what``.
+    """
     expect_file(file, what)
     try:
-        return text_format.Parse(read_text(file), message)
+        return text_format.Parse(read_text(file), message, allow_unknown_field=unknown_fields)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProgramError(f"{file}: not {what}: {error}") from error
 

@@ -40,7 +40,8 @@ def test_python_layers_are_our_three_alone(named: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("layer { nonsense: 1 }", "not a net's prototxt: .*nonsense"),
+        ('layer { name: "r" type: "ReLU" nonsense: 1 }', "not a net's prototxt: .*nonsense"),
+        ('layer { name: "p" type: "Permute" permute_param { order: 0 } }', r"layer p \(Permute\) is not allowed"),
         ('name: "empty"', r"found no layer \{ … \}, expected a net's prototxt"),
         ('layer { name: "d" type: "Data" }', r"layer d \(Data\) is not allowed, expected"),
     ],
