@@ -71,6 +71,7 @@ def _datum(data: bytes, label: int, form: Format) -> Datum:
         raise ValueError(f"a JPEG that was cut short after {len(data)} bytes")
     if image is None:
         raise ValueError(f"{len(data)} bytes that OpenCV cannot decode as an image")
+    _check_largest_value(data)
     if kept is not None:
         return encoded_datum(data, label)  # it is what is asked for: no second loss
     if form.resize is not None:
@@ -111,6 +112,19 @@ def _cut_short(data: bytes) -> bool:
             return False
         place = marker.end() + int.from_bytes(data[marker.end() : marker.end() + 2])  # of the segment, or scan's header
     return True
+
+
+_PGM = re.compile(rb"P([2356])" + 3 * rb"(?:\s|#[^\r\n]*[\r\n])+(\d+)")
+"""Kind, width, height and largest value of a PGM or a PPM, with blanks and comments between them."""
+
+
+def _check_largest_value(data: bytes) -> None:
+    """Raise ValueError for a PGM or a PPM whose largest value OpenCV does not heed, as it does up to 255 in text."""
+    if header := _PGM.match(data):
+        largest = int(header[4])
+        taken_for = 255 if largest <= 255 else 65535
+        if largest != taken_for and not (largest < 255 and header[1] in b"23"):
+            raise ValueError(f"its largest value is {largest}, which OpenCV takes for {taken_for}: convert it first")
 
 
 _BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}

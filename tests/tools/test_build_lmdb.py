@@ -234,6 +234,24 @@ def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
     assert made.datum == b"" and message in (made.failure or "")
 
 
+def test_a_pgm_is_refused_if_opencv_takes_its_largest_value_for_another_one(tmp_path):
+    gray = np.linspace(0, 1, 20).reshape(4, 5)
+
+    def made(kind: str, largest: int) -> image_datum.Made:
+        values = (gray * largest).round().astype(">u2" if largest > 255 else np.uint8)
+        head = f"{kind}\n# 2 lines\n5  # by 4\n4\n{largest}\n".encode()
+        text = " ".join(map(str, values.ravel())) + "\n"
+        (tmp_path / "gray.pgm").write_bytes(head + (text.encode() if kind == "P2" else values.tobytes()))
+        return image_datum.make(tmp_path / "gray.pgm", 0, Format(gray=True))
+
+    for kind, largest in (("P5", 255), ("P5", 65535), ("P2", 255), ("P2", 65535), ("P2", 51)):
+        image = lmdb_io.datum_image(caffe_pb2.Datum.FromString(made(kind, largest).datum))
+        assert np.abs(image[0] - 255 * gray).max() <= (3 if largest == 51 else 1)
+    for kind, largest, taken_for in (("P5", 15, 255), ("P5", 1023, 65535), ("P2", 1023, 65535)):
+        found = f"its largest value is {largest}, which OpenCV takes for {taken_for}: convert it first"
+        assert made(kind, largest).failure == found
+
+
 @pytest.mark.program
 def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
     (tmp_path / "in" / "a").mkdir(parents=True)
