@@ -136,8 +136,11 @@ def printable(file: Path) -> str:
 
 
 def is_visible(name: str) -> bool:
-    """Whether a file or a folder of this name counts: an archive packed on a Mac brings a tree without pictures."""
-    return not name.startswith(".") and name != "__MACOSX"
+    """Whether a file or a folder of this name counts: an archive packed on a Mac brings a tree without pictures.
+
+    A Synology store keeps small copies of all pictures in folders called @eaDir.
+    """
+    return not name.startswith(".") and name not in ("__MACOSX", "@eaDir")
 
 
 def visible_folders(root: Path) -> list[Path]:

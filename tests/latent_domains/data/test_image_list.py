@@ -77,6 +77,7 @@ def test_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo(read, tmp_pat
 
 def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     hidden = ("zebra/.hidden.jpg", ".git/x.jpg", "__MACOSX/cat/._3.jpeg", "dog/.cache/4.jpg")
+    hidden += ("@eaDir/dog/1.jpg", "dog/@eaDir/1.png/SYNOFILE_THUMB_M.jpg")
     shown = ("dog/2.JPG", "dog/1.png", "cat/deep/3.jpeg", "cat/notes.txt", "stray.jpg")
     root = tree(tmp_path / "r", *hidden, *shown)
     entries, classes, found = read_tree(root)
