@@ -52,7 +52,7 @@ def _options() -> argparse.Namespace:
     parser = program_parser("tools.adapt", __doc__)
     parser.add_argument(
         "--source",
-        type=_folder,
+        type=_domain,
         action="append",
         required=True,
         metavar="DIR",
@@ -60,7 +60,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument(
         "--target",
-        type=_folder,
+        type=_domain,
         action="append",
         required=True,
         metavar="DIR",
@@ -136,7 +136,16 @@ def _options() -> argparse.Namespace:
 
 def _folder(text: str) -> Path:
     """A folder's whole name: the work is done in another one."""
-    whole = path(text).resolve()
+    return _in_utf8(path(text).resolve())
+
+
+def _domain(text: str) -> Path:
+    """The same, but a link keeps its own name, which becomes the domain's."""
+    folder = path(text)
+    return _in_utf8(folder.parent.resolve() / folder.name if folder.name not in ("", "..") else folder.resolve())
+
+
+def _in_utf8(whole: Path) -> Path:
     try:
         str(whole).encode()
     except UnicodeEncodeError:

@@ -14,6 +14,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_note import read_note
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, common_classes, common_features
+from latent_domains.data.names import own_name
 from latent_domains.data.shares import check_shares, mixture_counts, shares_text
 
 PROGRAM = "tools.join_lmdbs"
@@ -39,7 +40,7 @@ def join(
     if shares:
         check_shares(shares, len(inputs))
     check_apart([*inputs, out], "a folder of its own for each LMDB and for OUT")
-    names = [path.name if path.name not in ("", "..") else path.resolve().name for path in inputs]
+    names = list(map(own_name, inputs))
     if len(set(names)) != len(names):
         raise ProgramError(f"two of the LMDBs have the same name: found {', '.join(names)}, expected each name once")
     check_named(out)

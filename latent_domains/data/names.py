@@ -19,7 +19,12 @@ def domain_names(folders: Sequence[Path]) -> list[str]:
 
 def folder_label(folder: Path) -> str:
     """The folder's own name in letters and digits of any script, dots, dashes and underscores."""
-    return safe_name(folder.resolve().name) or "images"
+    return safe_name(own_name(folder)) or "images"
+
+
+def own_name(folder: Path) -> str:
+    """What a folder is called: a link has its own name, and this folder (.) and that above it (..) have theirs."""
+    return folder.name if folder.name not in ("", "..") else folder.resolve().name
 
 
 def safe_name(name: str) -> str:

@@ -343,6 +343,10 @@ def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
         done = program(*arguments(tmp_path, *options))
         assert done.returncode == 1 and message in done.stderr
         assert not list(tmp_path.rglob("data"))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "moonlight").symlink_to("empty")
+    done = program(*arguments(tmp_path, "--source", tmp_path / "day" / ".." / "moonlight"))
+    assert done.returncode == 1 and f"error: {tmp_path}/moonlight: no folders in it" in done.stderr
 
 
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU

@@ -159,6 +159,10 @@ def test_domains_side_by_side(night, day, dusk, tmp_path):
         domain.rename(tmp_path / "all" / domain.name)
     assert [one.name for one in read_domains(tmp_path / "all").domains] == ["day", "dusk", "night"]
     down(tmp_path / "all" / "dusk")
+    (tmp_path / "links").mkdir()
+    for name, place in (("lamplight", "day"), ("twilight", "dusk/images")):
+        (tmp_path / "links" / name).symlink_to(tmp_path / "all" / place)
+    assert [one.name for one in read_domains(tmp_path / "links").domains] == ["lamplight", "twilight"]
     with pytest.raises(ProgramError) as raised:
         read_domains(tmp_path / "all")
     assert str(raised.value) == (
