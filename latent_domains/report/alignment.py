@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report.chart import Chart, printable
+from latent_domains.report.chart import Chart, in_legend
 from latent_domains.report.page import Block, Charts, Heading, Section, missing
 from latent_domains.report.palette import GROUP_COLOURS, MARKS
 from latent_domains.report.runs import LoadedRun
@@ -97,7 +97,7 @@ def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequ
                 color=GROUP_COLOURS[group % len(GROUP_COLOURS)],
                 markeredgewidth=0,
                 alpha=0.9,
-                label=printable(names[group]) if len(names) <= NAMED else None,
+                label=in_legend(names[group]) if len(names) <= NAMED else None,
             )
         axes.set_xticks([])
         axes.set_yticks([])

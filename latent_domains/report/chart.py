@@ -88,6 +88,11 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def in_legend(text: str) -> str:
+    """``text`` as a line's label. Behind a blank: matplotlib shows none in a legend that begins with an underscore."""
+    return printable(f" {text}" if text.startswith("_") else text)
+
+
 def identifier(text: str) -> str:
     """``text`` as an element's id and a file's name."""
     return re.sub(r"[^\w.+-]+", "-", text)

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import some
-from latent_domains.report.chart import Chart, printable
+from latent_domains.report.chart import Chart, in_legend
 from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Block, Charts, Heading, Section, Text
 
@@ -64,7 +64,7 @@ def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values
         marker=line.mark,
         markersize=3.5,
         markevery=(len(mean) // 8 + line.number, max(1, len(mean) // 3)),
-        label=printable(line.name),
+        label=in_legend(line.name),
     )
     if len(values) > 1:
         axes.fill_between(

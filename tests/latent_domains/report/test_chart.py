@@ -1,9 +1,11 @@
 """Charts in files."""
 
+import re
+
 import cv2
 import numpy as np
 
-from latent_domains.report.chart import Chart, image, save
+from latent_domains.report.chart import Chart, image, in_legend, save
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 
 
@@ -29,6 +31,17 @@ def test_title_and_legend_end_within_the_picture(tmp_path):
     save(tmp_path / "a.png", [chart(draw=draw, title=12 * "words ")])
     pixels = cv2.imread(str(tmp_path / "a.png")).min(axis=2)
     assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
+
+
+def test_a_legend_names_what_begins_with_an_underscore():
+    names = ["_background_", "dog", "\x07"]
+
+    def draw(axes):
+        for name in names:
+            axes.plot([0, 1], label=in_legend(name))
+
+    texts = re.findall(r"<text[^>]*>\s*([^<]*)</text>", image([chart(draw=draw)]).decode())
+    assert [text for text in texts if text in ("_background_", "dog", "\ufffd")] == ["_background_", "dog", "\ufffd"]
 
 
 def test_colours_stand_out_from_their_ground():
