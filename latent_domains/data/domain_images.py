@@ -281,13 +281,14 @@ def _beside_each_other(found: Domains) -> str:
 def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
     """The target's folders if they are classes; None if none is.
 
-    Raises ProgramError if only some of its images lie in such folders, or if they lie deeper.
+    Raises ProgramError if only some of its images lie in such folders, if they lie deeper, or if the folders are
+    spelled otherwise.
     """
     if not visible_folders(target):
         return None
     tree = walk_classes(target, lambda folder: composed(folder.name))
     hint = "or pass --unlabelled if folder names are no labels there"
-    if not set(classes).intersection(tree.class_names):
+    if not (set(classes).intersection(tree.class_names) or agree(tree.class_names, classes)):
         if (found := domains_in(tree)) and agree(found.classes, classes):
             raise found.error(_each_by_itself("--target ", found), hint)
         return None

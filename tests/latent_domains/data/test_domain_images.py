@@ -91,6 +91,11 @@ def test_class_folders_of_the_target_that_no_source_has(night, dusk):
     (dusk / "ring").rename(dusk / "disc")
     shutil.copyfile(dusk / "cross" / "0.png", dusk / "beside.png")
     assert refusal([night], [dusk]).startswith(f"{dusk}: beside.png lies beside the class folders")
+    (dusk / "beside.png").unlink()
+    for shape in CLASSES:  # else no accuracy would be said of a labelled target
+        (dusk / shape).rename(dusk / shape.upper())
+    said = refusal([night], [dusk])
+    assert said.startswith(f"{dusk}: no source has the classes CROSS, DISC, SQUARE, expected some of cross, disc")
 
 
 def test_too_little(night, day, dusk, tmp_path):
