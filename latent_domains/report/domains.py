@@ -65,14 +65,16 @@ def matrix_chart(usage: DomainUsage, title: str = "True against latent domains")
     """Shares of each true domain's images (rows) in each latent domain (columns)."""
     if usage.has_true_domains:
         title += f" (purity {usage.purity:.2f}, NMI {usage.nmi:.2f})"
-    rows = [shortened(source, 14) for source in usage.sources]
-    return shares_chart(title, np.array(usage.counts), rows, "{0:.1f} %", height=60 + 42 * len(rows))
+    return shares_chart(title, np.array(usage.counts), usage.sources, "{0:.1f} %", height=60 + 42 * len(usage.sources))
 
 
 def shares_chart(
     title: str, counts: NDArray[np.int64], rows: Sequence[str], text: str, height: float, width: float = Chart.width
 ) -> Chart:
-    """How each row's images divide into latent domains (``counts``, rows×k): a cell's ``text`` gets share and count."""
+    """How each row's images divide into latent domains (``counts``, rows×k): a cell's ``text`` gets share and count.
+
+    Long names of ``rows`` are cut beside the cells, not in the description.
+    """
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     columns = [latent_name(domain) for domain in range(counts.shape[1])]
     texts = [text.format(100 * share, count) for share, count in zip(shares.flat, counts.flat, strict=True)]
@@ -80,7 +82,8 @@ def shares_chart(
         f"{name}: " + ", ".join(f"{100 * share:.1f} % in {column}" for share, column in zip(row, columns, strict=True))
         for name, row in zip(rows, shares, strict=True)
     ]
-    return Chart(title, "; ".join(words), lambda axes: draw_matrix(axes, shares, rows, columns, texts), width, height)
+    names = [shortened(row, int(width / 21)) for row in rows]
+    return Chart(title, "; ".join(words), lambda axes: draw_matrix(axes, shares, names, columns, texts), width, height)
 
 
 def draw_matrix(

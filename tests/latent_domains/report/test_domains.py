@@ -44,6 +44,15 @@ def test_matrices_hold_their_numbers():
     assert "a: 75.0 % in s₁, 25.0 % in s₂" in drawn.alt
 
 
+def test_long_names_leave_room_for_the_cells():
+    name = 3 * "05501_Plantae_Tracheophyta_"
+    drawn = domains.shares_chart("Classes", np.array([[3, 1]]), [name], "{0:.0f} %", height=100)
+    axes = Figure().subplots()
+    drawn.draw(axes)
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["05501_Plantae…"]
+    assert drawn.alt == f"{name}: 75.0 % in s₁, 25.0 % in s₂"
+
+
 def test_of_one_source_there_is_no_nmi(tmp_path):
     for sources, nmi in ((("mnist",), "–"), (("mnist", "mnistm"), "0.00")):
         experiments = [make_experiment("digits", "mda", sources=sources, k=2, seed=seed) for seed in (0, 1)]
