@@ -97,6 +97,8 @@ def main() -> None:
         print(f"{folder.name}: {folder.found.counted()} in {folder.folder}")
         for line in folder.found.left_out():
             print(f"note: {folder.folder}: {line}", file=sys.stderr)
+    for note in images.notes:
+        print(f"note: {note}", file=sys.stderr)
     what, backbone = _backbone(options)
     parts = plan_statistics(
         images, backbone, options.out / "statistics", jobs=options.jobs, skip_unreadable=options.skip_unreadable

@@ -133,7 +133,7 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
     trees = _read_trees(folders, folders_are_classes, _beside_each_other)
     images = _of_trees(domain_names(folders), trees)
     notes = _check_classes(images, allow_missing=True)
-    if len(images.classes) == sum(len(tree.class_names) for tree in trees):
+    if _share_no_class(images, trees):
         raise ProgramError(
             f"{root}: no two of its folders {some(folder.name for folder in folders)} hold a folder of the same name, "
             "so they look like classes, not domains: expected a folder for each domain, and in it one for each class"
@@ -146,8 +146,8 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
 def read_piles(folders: Sequence[Path], *, unlabelled: bool = False, folders_are_classes: bool = False) -> TaskImages:
     """List the pictures of FOLDER/CLASS/…/PICTURE as sources, or of any folders, without classes, if ``unlabelled``.
 
-    No picture is opened. Raises ProgramError if a folder is not there or lies in another, if it holds no pictures, or
-    if its folders look like domains (``folders_are_classes``: they are none).
+    No picture is opened. Raises ProgramError if a folder is not there or lies in another, if it holds no pictures, if
+    its folders look like domains (``folders_are_classes``: they are none), or if no two folders share a class.
     """
     _check_folders(folders)
     check_apart(folders, "folders of which none lies in another")
@@ -156,7 +156,16 @@ def read_piles(folders: Sequence[Path], *, unlabelled: bool = False, folders_are
         for folder in folders:
             if not visible_folders(folder):
                 raise ProgramError(f"{folder}: no folders in it, expected one for each class; for others: --unlabelled")
-        return _of_trees(names, _read_trees(folders, folders_are_classes, partial(_each_by_itself, "")))
+        trees = _read_trees(folders, folders_are_classes, partial(_each_by_itself, ""))
+        images = _of_trees(names, trees)
+        if len(trees) == 1:
+            return images
+        if _share_no_class(images, trees):
+            raise ProgramError(
+                f"{some(map(str, folders))}: no two of them hold a folder of the same name, so styles cannot be told "
+                "from classes: call the same class alike, or pass --unlabelled"
+            )
+        return replace(images, notes=tuple(message for _, message in _lacking(images)))
     sources = []
     for name, folder in zip(names, folders, strict=True):
         entries, found = folder_entries(folder)
@@ -215,26 +224,40 @@ def keep_readable(
     return replace(images, notes=(*notes, *_check_domains(images)))
 
 
+def _share_no_class(images: TaskImages, trees: Sequence[ClassTree]) -> bool:
+    return len(images.classes) == sum(len(tree.class_names) for tree in trees)
+
+
+def _lacking(images: TaskImages, kind: str = "images") -> list[tuple[Domain, str]]:
+    """The sources that lack classes, and which these are, in words."""
+    missing = [images.missing_classes(source) for source in images.sources]
+    nowhere = set(images.classes).intersection(*missing)
+    return [
+        (
+            source,
+            f"{source.folder}: no {kind} of {some(names)}"
+            + ("" if nowhere.issuperset(names) else ", which other sources have"),
+        )
+        for source, names in zip(images.sources, missing, strict=True)
+        if names
+    ]
+
+
 def _check_classes(images: TaskImages, allow_missing: bool, kind: str = "images") -> list[str]:
     """List the classes that sources lack, a line each. Raises ProgramError if they may not, or have one class alone."""
-    missing = {source.folder: images.missing_classes(source) for source in images.sources}
-    nowhere = set(images.classes).intersection(*missing.values())
     notes = []
-    for source in images.sources:
-        if names := missing[source.folder]:
-            which = "" if nowhere.issuperset(names) else ", which other sources have"
-            message = f"{source.folder}: no {kind} of {some(names)}{which}"
-            if not allow_missing:
-                unread = f" ({'; '.join(lines)})" if (lines := source.found.left_out()) else ""
-                raise ProgramError(
-                    f"{message}{unread}; if that is so, and not a matter of spelling: --allow-missing-classes"
-                )
-            notes.append(message)
-    if len(images.classes) - len(nowhere) < 2:
+    for source, message in _lacking(images, kind):
+        if not allow_missing:
+            unread = f" ({'; '.join(lines)})" if (lines := source.found.left_out()) else ""
+            raise ProgramError(
+                f"{message}{unread}; if that is so, and not a matter of spelling: --allow-missing-classes"
+            )
+        notes.append(message)
+    there = {images.classes[entry.label] for source in images.sources for entry in source.entries}
+    if len(there) < 2:
         raise ProgramError(
-            f"{some([str(folder) for folder in missing])}: {kind} of one class, "
-            f"{', '.join(name for name in images.classes if name not in nowhere)}, expected a folder for each of at "
-            "least two classes"
+            f"{some([str(source.folder) for source in images.sources])}: {kind} of one class, {', '.join(there)}, "
+            "expected a folder for each of at least two classes"
         )
     return notes
 

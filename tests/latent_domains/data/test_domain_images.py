@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.domain_images import TaskImages, notes_on_classes, read_domains, read_images
+from latent_domains.data.domain_images import TaskImages, notes_on_classes, read_domains, read_images, read_piles
 from latent_domains.data.names import domain_names
 from tests.shapes import CLASSES, plant_domain
 
@@ -182,6 +182,21 @@ def test_domains_side_by_side(night, day, dusk, tmp_path):
         (tmp_path / "all" / "day" / shape / "0.png").rename(tmp_path / "all" / "day" / shape / shape / "0.png")
     with pytest.raises(ProgramError, match=message):
         read_domains(tmp_path / "all" / "day")
+
+
+def test_folders_of_other_classes_are_no_domains_of_one_pile(night, day):
+    """Each style would be taken for an effect of its classes: no latent domains would be found."""
+    assert read_piles([night, day]).notes == ()
+    (day / "disc").rename(day / "Disc")
+    assert read_piles([night, day]).notes == (
+        f"{night}: no images of Disc, which other sources have",
+        f"{day}: no images of disc, which other sources have",
+    )
+    for shape in ("cross", "square"):
+        (day / shape).rename(day / shape.upper())
+    with pytest.raises(ProgramError, match=r"no two of them hold a folder of the same name.*or pass --unlabelled"):
+        read_piles([night, day])
+    assert len(read_piles([night, day], unlabelled=True).sources) == 2
 
 
 def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):
