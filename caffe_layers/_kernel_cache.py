@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import importlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -80,7 +81,13 @@ def _load(name: str) -> ModuleType:
         try:
             with _one_at_a_time(folder / "lock"):
                 _compile(module, folder)
-                return importlib.import_module(module)
+                try:
+                    return importlib.import_module(module)
+                except Exception:  # a file that is cut off or damaged raises whatever its bytes happen to mean
+                    _say_once(f"caffe_layers: {folder} cannot be read: compiling the kernels again, up to a minute")
+                    _remove_code(folder)
+                    _compile(module, folder)
+                    return importlib.import_module(module)
         finally:
             numba.config.CACHE_DIR = previous
 
@@ -113,6 +120,15 @@ def _compile(module: str, folder: Path) -> None:
     with suppress(OSError):
         if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:
             done.touch()
+
+
+def _remove_code(folder: Path) -> None:
+    """Leave nothing but the lock, which this process holds."""
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != "lock":
+            path.unlink()
 
 
 def _writable_folder(name: str) -> Path | None:

@@ -109,6 +109,16 @@ def test_the_cache_lies_beside_the_source(package):
     assert finish(start(package), said="") == "cold"
 
 
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_cache_that_was_cut_off_is_made_again(package, kind):
+    assert finish(start(package)) == "cold"
+    (path,) = (package / "caffe_layers/__pycache__").rglob(f"*.{kind}")
+    path.write_bytes(path.read_bytes()[:60])
+    said = f"caffe_layers: {path.parent.parent} cannot be read: compiling the kernels again, up to a minute\n"
+    assert finish(start(package), said) == "cold"
+    assert finish(start(package)) == "warm"
+
+
 def test_a_changed_source_or_processor_is_compiled_anew(package):
     """A home on NFS, an image that was used elsewhere: the processor's name and what it can do are both looked at."""
     assert finish(start(package)) == "cold"
