@@ -47,7 +47,7 @@ def check_matrix(role: str, name: str, shape: tuple[int, ...], rows: int, column
 def check_labels_shape(role: str, shape: tuple[int, ...], rows: int) -> None:
     """Raise unless ``shape`` is that of ``rows`` labels, any further axes being 1."""
     if shape[:1] != (rows,) or set(shape[1:]) - {1}:
-        raise ValueError(f"{role}: labels have shape {shape}; expected ({rows},): one per row of logits")
+        raise ValueError(f"{role}: labels have shape {shape}; expected ({rows},): one per row")
 
 
 def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:

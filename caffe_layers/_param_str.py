@@ -23,9 +23,16 @@ class Key:
     default: Any = REQUIRED
 
 
-def integer(minimum: int, default: Any = REQUIRED) -> Key:
-    """An integer of at least ``minimum`` (true, false and 2.0 are not integers)."""
-    return Key(lambda value: type(value) is int and value >= minimum, f"an integer >= {minimum}", default)
+def integer(minimum: int, default: Any = REQUIRED, *, maximum: int | None = None) -> Key:
+    """An integer from ``minimum`` to ``maximum`` (None: no limit). true, false and 2.0 are not integers."""
+    expected = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
+    most = math.inf if maximum is None else maximum
+    return Key(lambda value: type(value) is int and minimum <= value <= most, expected, default)
+
+
+def num_domains() -> Key:
+    """D. Caffe ends the process if a blob, D times channels or rows, has 2^31 values."""
+    return integer(1, maximum=10_000)
 
 
 def positive(default: float) -> Key:

@@ -9,13 +9,13 @@ from caffe_layers._backend import Backend
 from caffe_layers._cpu_softmax import CpuAssignment
 from caffe_layers._gpu_softmax import GpuAssignment
 
-_KEYS = {"num_domains": _param_str.integer(1), "first": _param_str.integer(0, 0)}
+_KEYS = {"num_domains": _param_str.num_domains(), "first": _param_str.integer(0, 0)}
 _ROLE = "DomainAssignmentLayer"
 
 
-def parameters(param_str: str) -> dict[str, Any]:
-    """What a ``param_str`` of a DomainAssignmentLayer says, defaults included. Raises ValueError if it is wrong."""
-    return _param_str.parse(_ROLE, param_str, _KEYS)
+def parameters(param_str: str, role: str = _ROLE) -> dict[str, Any]:
+    """What a ``param_str`` of a DomainAssignmentLayer says, as :func:`caffe_layers.mda.parameters`."""
+    return _param_str.parse(role, param_str, _KEYS)
 
 
 class DomainAssignmentLayer(caffe.Layer):
@@ -48,27 +48,27 @@ class DomainAssignmentLayer(caffe.Layer):
 
     def setup(self, bottom, top) -> None:
         """Read ``param_str``."""
-        _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels")
-        values = parameters(self.param_str)
+        self._role = _bottoms.role(_ROLE, self)
+        _bottoms.check_counts(self._role, bottom, top, "logits, or logits and labels")
+        values = parameters(self.param_str, self._role)
         self._domains = values["num_domains"]
         self._first = values["first"]
         self._shape = None
-        self._role = _bottoms.role(_ROLE, self)
         self._backend = Backend()
 
     def reshape(self, bottom, top) -> None:
         """Check shapes; on a new one, shape the top and make every buffer."""
         shape = _bottoms.shape(bottom[0])
         if len(bottom) == 2:
-            _bottoms.check_labels_shape(_ROLE, _bottoms.shape(bottom[1]), shape[0])
+            _bottoms.check_labels_shape(self._role, _bottoms.shape(bottom[1]), shape[0])
         if shape == self._shape:
             return
-        _bottoms.check_axes(_ROLE, "logits", shape, "n×k")
+        _bottoms.check_axes(self._role, "logits", shape, "n×k")
         rows, group = shape[:2]
-        _bottoms.check_matrix(_ROLE, "logits", shape, rows, group, "k")
+        _bottoms.check_matrix(self._role, "logits", shape, rows, group, "k")
         if self._first + group > self._domains:
             raise ValueError(
-                f"{_ROLE}: {group} columns of logits from first {self._first} end at {self._first + group}; "
+                f"{self._role}: {group} columns of logits from first {self._first} end at {self._first + group}; "
                 f"expected at most num_domains {self._domains}"
             )
         top[0].reshape(rows, self._domains)

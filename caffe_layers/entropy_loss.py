@@ -34,20 +34,20 @@ class EntropyLossLayer(caffe.Layer):
 
     def setup(self, bottom, top) -> None:
         """Check that there are no parameters."""
-        _bottoms.check_counts(_ROLE, bottom, top, "logits, or logits and labels")
-        _param_str.parse(_ROLE, self.param_str, {})
-        self._shape = None
         self._role = _bottoms.role(_ROLE, self)
+        _bottoms.check_counts(self._role, bottom, top, "logits, or logits and labels")
+        _param_str.parse(self._role, self.param_str, {})
+        self._shape = None
         self._backend = Backend()
 
     def reshape(self, bottom, top) -> None:
         """Check shapes; on a new one, shape the top and make every buffer."""
         shape = _bottoms.shape(bottom[0])
         if len(bottom) == 2:
-            _bottoms.check_labels_shape(_ROLE, _bottoms.shape(bottom[1]), shape[0])
+            _bottoms.check_labels_shape(self._role, _bottoms.shape(bottom[1]), shape[0])
         if shape == self._shape:
             return
-        _bottoms.check_axes(_ROLE, "logits", shape, "N×K or N×K×…")
+        _bottoms.check_axes(self._role, "logits", shape, "N×K or N×K×…")
         top[0].reshape()
         volume = shape[0], shape[1], math.prod(shape[2:])
         self._backend.make(lambda: CpuEntropy(volume), lambda device, fault: GpuEntropy(device, fault, volume))

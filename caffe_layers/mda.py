@@ -11,7 +11,7 @@ from caffe_layers._cpu_mda import CpuMda
 from caffe_layers._gpu_mda import GpuMda
 
 _KEYS = {
-    "num_domains": _param_str.integer(1),
+    "num_domains": _param_str.num_domains(),
     "eps": _param_str.positive(1e-5),
     "moving_average_fraction": _param_str.fraction(0.999),
     "use_global_stats": _param_str.optional_boolean(),
@@ -20,9 +20,9 @@ _KEYS = {
 _ROLE = "MDALayer"
 
 
-def parameters(param_str: str) -> dict[str, Any]:
-    """What a ``param_str`` of an MDALayer says, defaults included. Raises ValueError if it is wrong."""
-    return _param_str.parse(_ROLE, param_str, _KEYS)
+def parameters(param_str: str, role: str = _ROLE) -> dict[str, Any]:
+    """What a ``param_str`` of an MDALayer says, defaults included. Raises ValueError, begun by ``role``, if wrong."""
+    return _param_str.parse(role, param_str, _KEYS)
 
 
 class MDALayer(caffe.Layer):
@@ -58,8 +58,9 @@ class MDALayer(caffe.Layer):
 
     def setup(self, bottom, top) -> None:
         """Read ``param_str`` and make the blobs of the running statistics."""
-        _bottoms.check_counts(_ROLE, bottom, top, "x, or x and w")
-        values = parameters(self.param_str)
+        self._role = _bottoms.role(_ROLE, self)
+        _bottoms.check_counts(self._role, bottom, top, "x, or x and w")
+        values = parameters(self.param_str, self._role)
         domains = values["num_domains"]
         use_global = values["use_global_stats"]
         fixed = self.phase == caffe.TEST if use_global is None else use_global
@@ -67,33 +68,33 @@ class MDALayer(caffe.Layer):
         self._assigned = len(bottom) == 2
         column = values["domain"]
         if column is not None and self._assigned:
-            raise ValueError(f"{_ROLE}: param_str domain is for x alone; got domain {column} and a bottom w")
+            raise ValueError(f"{self._role}: param_str domain is for x alone; got domain {column} and a bottom w")
         if column is not None and column >= domains:
-            raise ValueError(f"{_ROLE}: param_str domain is {column}; expected 0 to {domains - 1} (num_domains - 1)")
+            expected = f"0 to {domains - 1} (num_domains - 1)"
+            raise ValueError(f"{self._role}: param_str domain is {column}; expected {expected}")
         if column is None:
             column = domains - 1
         # With x alone, only that domain takes part in any computation.
         self._first = 0 if self._assigned else column
         self._domains = domains
         self._shape = None
-        self._role = _bottoms.role(_ROLE, self)
         self._backend = Backend()
         shape = _bottoms.shape(bottom[0])
-        _bottoms.check_axes(_ROLE, "x", shape, "N×C×…")
+        _bottoms.check_axes(self._role, "x", shape, "N×C×…")
         self._make_blobs(domains, shape[1])
 
     def reshape(self, bottom, top) -> None:
         """Check shapes; on a new one, shape the top and make every buffer."""
         shape = _bottoms.shape(bottom[0])
         if self._assigned:
-            _bottoms.check_matrix(_ROLE, "w", _bottoms.shape(bottom[1]), shape[0], self._domains, "num_domains")
+            _bottoms.check_matrix(self._role, "w", _bottoms.shape(bottom[1]), shape[0], self._domains, "num_domains")
         if shape == self._shape:
             return
-        _bottoms.check_axes(_ROLE, "x", shape, "N×C×…")
+        _bottoms.check_axes(self._role, "x", shape, "N×C×…")
         samples, channels = shape[:2]
         kept = self.blobs[0].shape[1]
         if channels != kept:
-            raise ValueError(f"{_ROLE}: x has {channels} channels (shape {shape}); its statistics are of {kept}")
+            raise ValueError(f"{self._role}: x has {channels} channels (shape {shape}); its statistics are of {kept}")
         top[0].reshape(*shape)
         geometry = Geometry(samples, channels, math.prod(shape[2:]), self._domains if self._assigned else 1)
         self._backend.make(
@@ -119,4 +120,4 @@ class MDALayer(caffe.Layer):
                 self.blobs.add_blob(*shape)
         found = [tuple(blob.shape) for blob in self.blobs]
         if found != shapes:
-            raise ValueError(f"{_ROLE}: its blobs have shapes {found}; expected {shapes}")
+            raise ValueError(f"{self._role}: its blobs have shapes {found}; expected {shapes}")

@@ -30,14 +30,16 @@ class PermutationLayer(caffe.Layer):
 
     def setup(self, bottom, top) -> None:
         """Read ``param_str``."""
+        self._role = _bottoms.role(_ROLE, self)
         if len(bottom) != 1 or len(top) != 1:
-            raise ValueError(f"{_ROLE}: got {len(bottom)} bottoms and {len(top)} tops; expected labels and 1 top")
-        rows = _param_str.parse(_ROLE, self.param_str, {"rows": _ROWS})["rows"]
+            found = f"{len(bottom)} bottoms and {len(top)} tops"
+            raise ValueError(f"{self._role}: got {found}; expected labels and 1 top")
+        rows = _param_str.parse(self._role, self.param_str, {"rows": _ROWS})["rows"]
         self._sources = np.repeat(np.arange(len(rows)), rows)
 
     def reshape(self, bottom, top) -> None:
         """Check the number of labels."""
-        _bottoms.check_labels_shape(_ROLE, _bottoms.shape(bottom[0]), len(self._sources))
+        _bottoms.check_labels_shape(self._role, _bottoms.shape(bottom[0]), len(self._sources))
         top[0].reshape(len(self._sources))
 
     def forward(self, bottom, top) -> None:

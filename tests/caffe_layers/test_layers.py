@@ -42,13 +42,15 @@ THREE = {"num_domains": 3}
 @pytest.mark.parametrize(
     ("layer", "shapes", "params", "message"),
     [
-        ("MDALayer", {"x": (6, 4)}, {}, "lacks num_domains; expected an integer >= 1"),
+        ("MDALayer", {"x": (6, 4)}, {}, "lacks num_domains; expected an integer from 1 to 10000"),
+        ("MDALayer", {"x": (6, 4)}, {"num_domains": 10**9}, "num_domains is 1000000000; expected an integer from 1 to"),
         ("MDALayer", {"x": (6, 4)}, {**THREE, "domain": 3}, "domain is 3; expected 0 to 2"),
         ("MDALayer", {"x": (6, 4), "w": (6, 3)}, {**THREE, "domain": 1}, "domain is for x alone"),
         ("MDALayer", {"x": (6, 4), "w": (6, 3), "v": (6, 3)}, THREE, "3 bottoms"),
         ("MDALayer", {"x": (6,)}, THREE, "x has shape (6,)"),
         ("MDALayer", {"x": (6, 4), "w": (5, 3)}, THREE, "w has shape (5, 3); expected (6, 3)"),
         ("DomainAssignmentLayer", {"logits": (4, 2)}, {}, "lacks num_domains"),
+        ("DomainAssignmentLayer", {"logits": (4, 2)}, {"num_domains": 2**31}, "num_domains is 2147483648; expected"),
         (
             "DomainAssignmentLayer",
             {"logits": (4, 2)},
@@ -71,8 +73,8 @@ THREE = {"num_domains": 3}
 @pytest.mark.cpu_only
 def test_what_is_refused_at_set_up(layer, shapes, params, message):
     with pytest.raises(ValueError) as error:
-        make_net(inputs(**shapes) + python_layer(layer, list(shapes), "y", params))
-    assert str(error.value).startswith(f"{layer}: ") and message in str(error.value)
+        make_net(inputs(**shapes) + python_layer(layer, list(shapes), "y", params, name="one/of_20"))
+    assert str(error.value).startswith(f'{layer} "one/of_20": ') and message in str(error.value)
 
 
 @pytest.mark.parametrize(

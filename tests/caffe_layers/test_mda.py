@@ -209,11 +209,11 @@ def test_nothing_of_the_size_of_x_is_allocated(shape, share):
 
 def test_errors_of_tops_and_of_later_shapes():
     text = inputs(x=(6, 4)) + mda("x", "y", 3)
-    with pytest.raises(ValueError, match="MDALayer: got 2 tops; expected 1"):
+    with pytest.raises(ValueError, match='MDALayer "y": got 2 tops; expected 1'):
         make_net(text.replace('top: "y"', 'top: "y" top: "z"'))
     net = make_net(text)
     net.blobs["x"].reshape(6, 5)
-    with pytest.raises(ValueError, match=r"MDALayer: x has 5 channels .* of 4"):
+    with pytest.raises(ValueError, match=r'MDALayer "y": x has 5 channels .* of 4'):
         net.reshape()
     net = make_net(inputs(x=(6, 4)) + mda("x", "x", 3, name="norm"))
     with pytest.raises(ValueError, match=r'MDALayer "norm": .* one blob; expected .*\(not in place\)'):

@@ -20,12 +20,12 @@ FAULTS = {
     "setup": (
         {"module": "caffe_layers", "layer": "MDALayer", "param_str": '{"num_domains": 0}'},
         ValueError,
-        "num_domains is 0; expected an integer >= 1",
+        "num_domains is 0; expected an integer from 1 to 10000",
     ),
     "bytes": (
         {"module": "caffe_layers", "layer": "MDALayer", "param_str": r'{"num_domains": \377}'},
         ValueError,
-        "MDALayer: param_str is not valid JSON .it is not UTF-8.",
+        'MDALayer "layer": param_str is not valid JSON .it is not UTF-8.',
     ),
 }
 
