@@ -11,8 +11,11 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import caffe
+from caffe.proto import caffe_pb2
+from google.protobuf.descriptor import FieldDescriptor
 from tqdm import tqdm
 
 from latent_domains.common.caffe_process import caffe_binary, ending_with_parent, environment
@@ -33,6 +36,16 @@ from latent_domains.runs.run_folder import RunFolder
 
 # caffe_layers imports a layer when it is first used, and a layer imports numba in its setup.
 _IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
+
+# Fields of a solver that anybody may change: they say where, how often and how loudly, or others check them.
+_FREE = frozenset(
+    {
+        *("net", "train_net", "test_net", "weights", "snapshot_prefix", "solver_mode", "device_id"),
+        *("display", "average_loss", "debug_info", "snapshot", "snapshot_diff"),
+        *("test_iter", "test_interval", "test_initialization", "test_compute_loss"),
+        *("gamma", "power", "stepsize"),  # a run that was given more iterations keeps its schedule
+    }
+)
 
 
 def preflight(run: RunFolder, mode: str | None = None) -> None:
@@ -79,11 +92,8 @@ def check_nets(run: RunFolder) -> None:
     for file in (run.solver, *map(run.net, names), run.initial):
         if not file.is_file():
             raise ProgramError(f"{file} is missing: {AGAIN}")
-    solver, experiment = run.read_solver(), run.experiment
-    described = {"max_iter": experiment.recipe.iterations, "random_seed": experiment.seed}
-    for name, expected in described.items():
-        if (found := getattr(solver, name)) != expected:
-            raise ProgramError(f"{run.solver}: {name} is {found}, expected {expected} by experiment.json: {AGAIN}")
+    _check_solver(run)
+    experiment = run.experiment
     expected_domains = {experiment.num_domains} if experiment.method.sees_target else set()
     for name in ("train", *experiment.task.tests):
         layers = [layer.python_param for layer in run.read_net(name).layer if kind(layer) == "MDALayer"]
@@ -97,6 +107,34 @@ def check_nets(run: RunFolder) -> None:
                 f"{sorted(expected_domains)} by experiment.json (k={experiment.k}, k_target={experiment.k_target}): "
                 f"{AGAIN}"
             )
+
+
+def _check_solver(run: RunFolder) -> None:
+    """Check that the solver trains as ``experiment.json`` says, which the record repeats, and writes our snapshots."""
+    solver, recipe = run.read_solver(), run.experiment.recipe
+    described = caffe_pb2.SolverParameter(
+        type="SGD",
+        max_iter=recipe.iterations,
+        random_seed=run.experiment.seed,
+        base_lr=recipe.base_lr,
+        lr_policy=recipe.lr_policy,
+        momentum=recipe.momentum,
+        weight_decay=recipe.weight_decay,
+        iter_size=recipe.iter_size,
+    )
+    for field in described.DESCRIPTOR.fields:
+        found, expected = getattr(solver, field.name), getattr(described, field.name)  # both in Caffe's float32
+        if field.name not in _FREE and found != expected:
+            raise ProgramError(
+                f"{run.solver}: {field.name} is {_said(field, found)}, expected {_said(field, expected)} by "
+                f"experiment.json: {AGAIN}"
+            )
+
+
+def _said(field: FieldDescriptor, value: Any) -> str:
+    if field.enum_type:
+        return field.enum_type.values_by_number[value].name
+    return f"{value:.7g}" if isinstance(value, float) else str(value)
 
 
 def check_mode(run: RunFolder, mode: str | None = None) -> None:

@@ -133,6 +133,13 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
     [
         ("solver", "max_iter: 6", "max_iter: 7", "max_iter is 7, expected 6 by experiment.json"),
         ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, expected 0 by experiment.json"),
+        ("solver", "base_lr: 0.01", "base_lr: 0.02", "base_lr is 0.02, expected 0.01 by experiment.json"),
+        ("solver", 'type: "SGD"', 'type: "Adam"', "type is Adam, expected SGD by experiment.json"),
+        ("solver", "momentum: 0.9", "", "momentum is 0, expected 0.9 by experiment.json"),
+        ("solver", "max_iter", "iter_size: 2 max_iter", "iter_size is 2, expected 1 by experiment.json"),
+        ("solver", "max_iter", "clip_gradients: 5 max_iter", "clip_gradients is 5, expected -1 by experiment.json"),
+        ("solver", "max_iter", "snapshot_format: HDF5 max_iter", "snapshot_format is HDF5, expected BINARYPROTO by"),
+        ("solver", "max_iter", "snapshot_after_train: false max_iter", "snapshot_after_train is False, expected True"),
         ("solver", "snapshots/model", "snapshots\0model", r"solver.prototxt: snapshot_prefix is '"),
         ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
         ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
