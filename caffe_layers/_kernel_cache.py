@@ -2,8 +2,8 @@
 
 numba keeps compiled code beside the source or in the user's cache folder, but its index and its data are two files:
 two processes that compile at once, or two kinds of CPU on a shared folder, can leave an index that names the
-other's code. So every combination of sources, numba and CPU gets a folder of its own, and one process at a time may
-compile into it; the others wait and load.
+other's code. So every combination of sources, numba, Python and CPU gets a folder of its own, and one process at a
+time may compile into it; the others wait and load. Code that was damaged since is made again.
 
 A separate process compiles, and computes nothing. For numba optimises a kernel once more when it writes it to disk: the
 process that compiled it would run the code from before, whose sums differ in their last bits.
@@ -65,29 +65,25 @@ def _load(name: str) -> ModuleType:
     import numba
 
     # The formulas are compiled into the kernels, but numba looks for changes in a kernel's own file only.
-    files = (Path(__file__).with_name(f"{each}.py") for each in (name, "_formulas", "_kernel_cache"))
-    source = b"\0".join(file.read_bytes() for file in files)
+    kernels, *others = (Path(__file__).with_name(f"{each}.py") for each in (name, "_formulas", "_kernel_cache"))
+    source = b"\0".join(file.read_bytes() for file in (kernels, *others))
+    # And it looks at that file's path and time, which are others after `git checkout`, and at Python's version.
+    seen = f"{kernels.resolve()} {kernels.stat().st_mtime_ns} {sys.implementation.cache_tag}"
     cpu = f"{numba.config.CPU_NAME or llvmlite.binding.get_host_cpu_name()} {numba.config.CPU_FEATURES or ''}"
     features = llvmlite.binding.get_host_cpu_features().flatten()
-    stamp = hashlib.sha256("\0".join([numba.__version__, cpu, features]).encode() + b"\0" + source).hexdigest()
+    stamp = hashlib.sha256("\0".join([numba.__version__, cpu, features, seen]).encode() + b"\0" + source).hexdigest()
     module = f"{__package__}.{name}"
     with ExitStack() as stack:
         folder = _writable_folder(f"{name.strip('_')}-{stamp[:16]}")
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernels-")))
-        if not (folder / "complete").exists():
+        if not _is_complete(folder):
             _say_once("caffe_layers: compiling the layers' kernels for this processor, once; up to a minute")
         previous, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
         try:
             with _one_at_a_time(folder / "lock"):
                 _compile(module, folder)
-                try:
-                    return importlib.import_module(module)
-                except Exception:  # a file that is cut off or damaged raises whatever its bytes happen to mean
-                    _say_once(f"caffe_layers: {folder} cannot be read: compiling the kernels again, up to a minute")
-                    _remove_code(folder)
-                    _compile(module, folder)
-                    return importlib.import_module(module)
+                return importlib.import_module(module)
         finally:
             numba.config.CACHE_DIR = previous
 
@@ -110,25 +106,34 @@ def _compile(module: str, folder: Path) -> None:
 
     If that fails, importing the module compiles it here, or says what is wrong with it.
     """
-    done = folder / "complete"
-    if done.exists():
+    if _is_complete(folder):
         return
+    done = folder / "complete"
+    if done.exists():  # numba would end at a damaged file
+        done.unlink()
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder)}
     # In `caffe train` the interpreter is embedded and may not know its executable: then it is that of PATH.
     command = [sys.executable or "python3", "-c", f"import {module}"]
     with suppress(OSError):
         if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:
-            done.touch()
+            done.write_text(_state(folder))
 
 
-def _remove_code(folder: Path) -> None:
-    """Leave nothing but the lock, which this process holds."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != "lock":
-            path.unlink()
+def _is_complete(folder: Path) -> bool:
+    """Whether the folder holds what was compiled into it, whole."""
+    try:
+        return (folder / "complete").read_text() == _state(folder)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _state(folder: Path) -> str:
+    """The hash of the machine code in a folder."""
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(folder.rglob("*.nb?")))).hexdigest()
 
 
 def _writable_folder(name: str) -> Path | None:
