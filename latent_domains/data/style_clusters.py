@@ -67,7 +67,8 @@ def log_probabilities(rows: Rows, classes: Numbers, k: int, seed: int) -> Rows:
     ``rows`` (n×f) are the pictures' statistics, ``classes`` (n) numbers from 0, all 0 if they are not known.
     """
     found = directions(rows, classes)
-    return _expectation_maximisation(found.scores, classes, np.eye(k)[by_turns(found.flattened, classes, k, seed)])
+    domains = _with_lone_classes(found.flattened, classes, by_turns(found.flattened, classes, k, seed), k)
+    return _expectation_maximisation(found.scores, classes, np.eye(k)[domains])
 
 
 def effects(rows: Rows, classes: Numbers, weights: Rows) -> tuple[Rows, Rows]:
@@ -100,6 +101,24 @@ def by_turns(rows: Rows, classes: Numbers, k: int, seed: int) -> Numbers:
         if (left := distances.min(axis=1).sum()) < least:
             best, least = domains, left
     return best
+
+
+def _with_lone_classes(rows: Rows, classes: Numbers, domains: Numbers, k: int) -> Numbers:
+    """The domains, where a class that lies in one alone goes to the domain that leaves it the most usual effect.
+
+    Least squares cannot tell the effect of such a class from that of its domain, so by turns it stays where it began.
+    """
+    weights = np.eye(k)[domains]
+    counts = np.eye(int(classes.max()) + 1)[classes].T @ weights
+    lone = counts.max(axis=1) == counts.sum(axis=1)
+    if lone.all():
+        return domains
+    of_class, of_domain = effects(rows, classes, weights)
+    usual, placed = of_class[~lone].mean(axis=0), domains.copy()
+    for label in np.flatnonzero(lone):
+        members = classes == label
+        placed[members] = squared_distances(rows[members].mean(axis=0, keepdims=True) - usual, of_domain).argmin()
+    return placed
 
 
 def _expectation_maximisation(rows: Rows, classes: Numbers, weights: Rows) -> Rows:

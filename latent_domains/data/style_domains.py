@@ -66,6 +66,8 @@ class StyleDomains(Division):
     """How far halves agree on the first division, or on one in three; -1 if there are too few pictures."""
     stability: list[float]
     """Of each domain (k), 0 to 1: see :func:`_stability`."""
+    unstable: bool
+    """Whether the pictures are one domain because none of the divisions that halves agree on is stable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +111,8 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
             found = _divide(whole, number)
             if min(stability := _stability(whole, found)) >= STABLE:
                 break
-    return StyleDomains(**vars(found), agreement=max(whole.agreements.values()), stability=stability)
+    unstable = k is None and found.k == 1 and whole.is_several
+    return StyleDomains(**vars(found), agreement=max(whole.agreements.values()), stability=stability, unstable=unstable)
 
 
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:

@@ -54,11 +54,11 @@ def _domains(discovery: Discovery) -> Section:
     header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
     if found.k == 1 and discovery.asked is None:
-        why = (
-            "Halves of the pictures do not agree on a division"
-            if found.agreement >= 0
-            else "They are too few to divide"
-        )
+        why = "They are too few to divide"
+        if found.unstable:
+            why = "No division is found again in half of the pictures"
+        elif found.agreement >= 0:
+            why = "Halves of the pictures do not agree on a division"
         blocks.append(Text(f"{why}: the pictures are taken for one domain."))
     if usage.has_true_domains:
         title = "Folders against latent domains"

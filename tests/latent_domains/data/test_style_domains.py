@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.style_clusters import directions, effects, log_probabilities
-from latent_domains.data.style_domains import find_style_domains
+from latent_domains.data.style_domains import AGREEMENT, find_style_domains
 
 
 def mixture(domains: int, number: int = 400, size: int = 40, gap: float = 3.0, seed: int = 0):
@@ -49,6 +49,19 @@ def test_domains_are_found_behind_larger_effects_of_the_classes():
     assert adjusted_rand_score(truth, plain) < 0.2  # the control: they find classes
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_classes_that_lie_in_one_domain_alone(seed):
+    """Their effect and that of their domain cannot be told apart, so a usual effect is taken for theirs."""
+    rng = np.random.default_rng(seed)
+    shares = np.array([[0.2, 0.2, 0.2, 0.4, 0], [0.2, 0.2, 0.2, 0, 0.4]])
+    truth = np.repeat([0, 1], 300)
+    classes = np.concatenate([rng.choice(5, 300, p=share) for share in shares])
+    of_class, of_domain = 0.3 * rng.standard_normal((5, 40)), 0.6 * rng.standard_normal((2, 40))
+    rows = of_class[classes] + of_domain[truth] + 0.5 * rng.standard_normal((600, 40))
+    found = find_style_domains(rows, classes, None, seed)
+    assert found.k == 2 and adjusted_rand_score(truth, found.domains) > 0.97
+
+
 def test_classes_that_are_not_known_hide_domains():
     rows, classes, truth = mixture(2)
     found = find_style_domains(rows, np.zeros_like(classes), 2, 0)
@@ -64,6 +77,17 @@ def test_one_domain_is_one(seed):
     heavy = rows + np.random.default_rng(seed).standard_t(3, size=rows.shape)
     found = find_style_domains(heavy, classes, None, 0)
     assert found.k == 1 and found.stability == [1.0] and (found.probability == 1).all()
+
+
+def test_a_division_that_is_not_found_again_is_none():
+    """Pictures along a line have no gap, but halves may agree on its middle."""
+    rng = np.random.default_rng(3)
+    rows, classes = 0.5 * rng.standard_normal((160, 40)), rng.integers(0, 5, 160)
+    rows += np.linspace(-1, 1, 160)[:, None] * 0.4 * rng.standard_normal((1, 40))
+    found = find_style_domains(rows, classes, None, 3)
+    assert found.k == 1 and found.unstable and found.agreement >= AGREEMENT[2]
+    assert not find_style_domains(rows, classes, 2, 3).unstable
+    assert not find_style_domains(rng.standard_normal((160, 40)), classes, None, 3).unstable
 
 
 def test_few_and_equal_pictures():
