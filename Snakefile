@@ -44,9 +44,9 @@ def marks(jobs):
 
 
 def made_of(wildcards):
-    """The files that a table is made of: its definition, records, and marks of the runs that get one now."""
+    """The files that a table is made of: its definition first, records, and marks of the runs that get one now."""
     table = PLAN.table(wildcards.table)
-    return [*map(str, (PLAN.definition(table), *PLAN.records(table))), *marks(PLAN.to_make(table))]
+    return [*map(str, (*table.files, *PLAN.records(table))), *marks(PLAN.to_make(table))]
 
 
 def whole(table):

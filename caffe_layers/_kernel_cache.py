@@ -109,18 +109,25 @@ def _compile(module: str, folder: Path) -> None:
     if _is_complete(folder):
         return
     done = folder / "complete"
-    if done.exists():  # numba would end at a damaged file
+    if done.exists():
         done.unlink()
-        for path in folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
+        _remove_code(folder)
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder)}
     # In `caffe train` the interpreter is embedded and may not know its executable: then it is that of PATH.
     command = [sys.executable or "python3", "-c", f"import {module}"]
     with suppress(OSError):
-        if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:
-            done.write_text(_state(folder))
+        for _ in range(2):
+            if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:
+                done.write_text(_state(folder))
+                return
+            _remove_code(folder)  # a crash may have cut it off, and numba ends at a damaged file
+
+
+def _remove_code(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
 
 
 def _is_complete(folder: Path) -> bool:

@@ -133,7 +133,7 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
     trees = _read_trees(folders, folders_are_classes, _beside_each_other)
     images = _of_trees(domain_names(folders), trees)
     notes = _check_classes(images, allow_missing=True)
-    if _share_no_class(images, trees):
+    if _share_no_class(images):
         raise ProgramError(
             f"{root}: no two of its folders {some(folder.name for folder in folders)} hold a folder of the same name, "
             "so they look like classes, not domains: expected a folder for each domain, and in it one for each class"
@@ -160,7 +160,7 @@ def read_piles(folders: Sequence[Path], *, unlabelled: bool = False, folders_are
         images = _of_trees(names, trees)
         if len(trees) == 1:
             return images
-        if _share_no_class(images, trees):
+        if _share_no_class(images):
             raise ProgramError(
                 f"{some(map(str, folders))}: no two of them hold a folder of the same name, so styles cannot be told "
                 "from classes: call the same class alike, or pass --unlabelled"
@@ -224,8 +224,10 @@ def keep_readable(
     return replace(images, notes=(*notes, *_check_domains(images)))
 
 
-def _share_no_class(images: TaskImages, trees: Sequence[ClassTree]) -> bool:
-    return len(images.classes) == sum(len(tree.class_names) for tree in trees)
+def _share_no_class(images: TaskImages) -> bool:
+    """Whether each class has images in one of the sources alone."""
+    of_sources = [{entry.label for entry in source.entries} for source in images.sources]
+    return len(set().union(*of_sources)) == sum(map(len, of_sources))
 
 
 def _lacking(images: TaskImages, kind: str = "images") -> list[tuple[Domain, str]]:

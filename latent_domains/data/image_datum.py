@@ -66,12 +66,15 @@ def _datum(data: bytes, label: int, form: Format) -> Datum:
     """Return the Datum of an image file's contents. Raises ValueError or cv2.error if they are no whole image."""
     may_stay = form.encoded is not None and form.resize is None and not form.gray
     kept = _pixels_if_plain(data, form.encoded) if may_stay else None
-    image = decoded(data, cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR) if kept is None else kept
+    kind = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
+    largest = _largest_value(data)
+    image = decoded(data, kind | (cv2.IMREAD_ANYDEPTH if largest else 0)) if kept is None else kept
     if _cut_short(data):
         raise ValueError(f"a JPEG that was cut short after {len(data)} bytes")
     if image is None:
         raise ValueError(f"{len(data)} bytes that OpenCV cannot decode as an image")
-    _check_largest_value(data)
+    if largest:
+        image = np.minimum(np.rint(image * (255 / largest)), 255).astype(np.uint8)
     if kept is not None:
         return encoded_datum(data, label)  # it is what is asked for: no second loss
     if form.resize is not None:
@@ -118,13 +121,12 @@ _PGM = re.compile(rb"P([2356])" + 3 * rb"(?:\s|#[^\r\n]*[\r\n])+(\d+)")
 """Kind, width, height and largest value of a PGM or a PPM, with blanks and comments between them."""
 
 
-def _check_largest_value(data: bytes) -> None:
-    """Raise ValueError for a PGM or a PPM whose largest value OpenCV does not heed, as it does up to 255 in text."""
-    if header := _PGM.match(data):
-        largest = int(header[4])
-        taken_for = 255 if largest <= 255 else 65535
-        if largest != taken_for and not (largest < 255 and header[1] in b"23"):
-            raise ValueError(f"its largest value is {largest}, which OpenCV takes for {taken_for}: convert it first")
+def _largest_value(data: bytes) -> int | None:
+    """The largest value of a PGM or a PPM for which OpenCV takes another one: 255 or 65,535, but in text below 256."""
+    header = _PGM.match(data)
+    largest = int(header[4]) if header else 255
+    heeded = largest in (255, 65535) or (largest < 255 and header[1] in b"23")
+    return None if heeded or not 0 < largest < 65536 else largest
 
 
 _BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}

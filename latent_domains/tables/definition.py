@@ -206,6 +206,8 @@ class Table(TableDefinition):
 
     name: str
     data: Dataset
+    files: tuple[Path, ...]
+    """Its own, and that of the table that it is like, if any."""
 
     @property
     def in_paper(self) -> bool:
@@ -235,12 +237,12 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
         raise ProgramError(f"{path}: no such file" + (f", expected one of {known}" if known else ""))
-    values = _values(path)
+    values, files = _values(path)
     if seeds is not None and isinstance(values, dict):
         values["seeds"] = seeds
     file = checked(TableDefinition, values, str(path))
     dataset, data = _dataset(file.dataset, path)
-    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data)
+    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data, files=files)
     if table.data_per_seed and data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     compared = [row.name for row in table.rows if row.cited is None]
@@ -261,11 +263,11 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     return table
 
 
-def _values(path: Path) -> Any:
-    """Return what a file says; what it does not say is as in the table that it is ``like``."""
+def _values(path: Path) -> tuple[Any, tuple[Path, ...]]:
+    """Return what a file says, and the files; what it does not say is as in the table that it is ``like``."""
     values = read_yaml(path)
     if not isinstance(values, dict) or "like" not in values:
-        return values
+        return values, (path,)
     where, like = f"{path}: like", checked(_Text, values.pop("like"), f"{path}: like")
     places = [folder / f"{like}.yaml" for folder in (path.parent, EXPERIMENTS)]
     whole = next((file for file in places if file.is_file() and not file.samefile(path)), None)
@@ -274,7 +276,7 @@ def _values(path: Path) -> Any:
     others = read_yaml(whole)
     if not isinstance(others, dict) or "like" in others:
         raise ProgramError(f"{where}: found {like!r}, expected a table that is like no other")
-    return {**others, **values}
+    return {**others, **values}, (path, whole)
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:

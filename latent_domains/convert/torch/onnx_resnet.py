@@ -47,7 +47,7 @@ class OnnxNet:
     def forward(self, inputs: Array) -> dict[str, Array]:
         """The stem, every block, the features and the scores of inputs (N×3×H×W), as many at a time as the file has."""
         ((name, (fixed, *_)),) = self.runtime.inputs.items()
-        count, batch = len(inputs), fixed if isinstance(fixed, int) else 1
+        count, batch = len(inputs), fixed if isinstance(fixed, int) and fixed > 0 else 1
         filled = inputs[np.arange(-(-count // batch) * batch) % count]
         rows = [self.runtime.forward({name: part}) for part in np.split(filled, len(filled) // batch)]
         found = {blob: np.concatenate([row[value] for row in rows])[:count] for blob, value in self.values.items()}
@@ -114,6 +114,7 @@ class _Walk:
         graph = self.model.graph
         self.constants: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
         self.input, self.size = _input(self.model, self.constants)
+        self.turned: dict[str, NodeProto] = {}  # the Transpose of a constant
         self.readers: dict[str, list[_Node]] = defaultdict(list)
         self.makers: dict[str, _Node] = {}
         self.left: list[_Node] = []
@@ -126,10 +127,8 @@ class _Walk:
             inputs = [same.get(name, name) for name in node.input]
             if node.op_type == "Constant" and node.output:
                 self._take_constant(node)
-            elif node.op_type in _SAME and inputs and node.output and inputs[0] in self.constants:
-                self.constants[node.output[0]] = self.constants[inputs[0]]
-            elif node.op_type == "Transpose" and inputs and node.output and inputs[0] in self.constants:
-                self.constants[node.output[0]] = self._transposed(node, self._values(inputs[0]))
+            elif node.op_type in (*_SAME, "Transpose") and inputs and node.output and inputs[0] in self.constants:
+                self._take_same(node, inputs[0])
             elif node.op_type in _SAME and inputs and node.output:
                 same[node.output[0]] = inputs[0]
             else:
@@ -140,12 +139,20 @@ class _Walk:
         if value is not None:
             self.constants[node.output[0]] = value.t
 
-    def _transposed(self, node: NodeProto, values: NDArray) -> TensorProto:
-        """What PyTorch makes of the weights of a classifier without a bias."""
+    def _take_same(self, node: NodeProto, constant: str) -> None:
+        """A constant by another name, or transposed, as PyTorch writes the weights of a classifier without a bias."""
+        name = node.output[0]
+        self.constants[name] = self.constants[constant]
+        if node.op_type == "Transpose" and constant in self.turned:
+            raise CheckpointError(f"node {_title(node)} transposes what is transposed, which no ResNet needs")
+        if node.op_type == "Transpose" or constant in self.turned:
+            self.turned[name] = node if node.op_type == "Transpose" else self.turned[constant]
+
+    def _transposed(self, node: NodeProto, values: NDArray) -> NDArray:
         order = {one.name: list(one.ints) for one in node.attribute}.get("perm", list(range(values.ndim))[::-1])
         if sorted(order) != list(range(values.ndim)):
             raise CheckpointError(f"node {_title(node)}: perm is {order}, expected each of {values.ndim} axes")
-        return numpy_helper.from_array(np.ascontiguousarray(values.transpose(order)))
+        return values.transpose(order)
 
     def _add(self, node: NodeProto, inputs: list[str]) -> None:
         if not node.input or not node.output:
@@ -166,14 +173,12 @@ class _Walk:
             return None
         if name not in self.constants:
             raise CheckpointError(f"{node} reads {escaped(name)}, expected a constant")
-        return self._values(name)
-
-    def _values(self, name: str) -> NDArray:
         tensor = self.constants[name]
         try:
-            return numpy_helper.to_array(tensor)
+            values = numpy_helper.to_array(tensor)
         except Exception as error:  # of a damaged tensor: of the library's own classes, or NumPy's
             raise CheckpointError(f"tensor {escaped(name)} of {by(tensor.dims)} is damaged") from error
+        return self._transposed(self.turned[name], values) if name in self.turned else values
 
     def use(self, node: _Node) -> _Node:
         """Take a node from those that are left."""

@@ -81,7 +81,10 @@ def read_legacy(data: bytes) -> Any:
 
     saved, keys = load(file, storage), load(file)
     if not isinstance(keys, list) or {key if isinstance(key, str) else None for key in keys} != storages.keys():
-        raise CheckpointError("the list of its storages is damaged, expected those that tensors are parts of")
+        raise CheckpointError(
+            "the list of its storages is not that of its tensors: it is damaged, or some numbers are complex, "
+            "quantised or of 8 bits, which only newer files may have"
+        )
     for key in keys:
         numbers, place = storages[key], file.tell() + 8
         if place + numbers.nbytes > len(data):

@@ -254,6 +254,7 @@ def test_a_table_may_be_like_another_one(tmp_path):
     table, seven = load(tmp_path / "table.yaml"), load(tmp_path / "seven.yaml")
     assert (seven.name, seven.title, seven.seeds) == ("seven", table.title, (7,))
     assert (seven.columns, seven.image_size) == (table.columns, None)
+    assert seven.files == (tmp_path / "seven.yaml", tmp_path / "table.yaml")
     (tmp_path / "office31.yaml").write_text("like: office31\nseeds: [7]")
     assert load(tmp_path / "office31.yaml").rows == load(EXPERIMENTS / "office31.yaml", seeds=(7,)).rows
 

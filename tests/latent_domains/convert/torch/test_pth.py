@@ -156,10 +156,10 @@ def test_storages_of_the_old_format_that_are_not_what_the_pickle_says():
     np.testing.assert_array_equal(read_legacy(legacy(["0"], 2, numbers))["t"], [1, 2])
     for data, said in (
         (legacy(["0"], 3, numbers), "storage 0: damaged, of 3 numbers, expected 2"),
-        (legacy(["1"], 2, numbers), "list of its storages is damaged"),
-        (legacy({}, 2, numbers), "list of its storages is damaged"),
-        (legacy([["0"]], 2, numbers), "list of its storages is damaged"),
-        (legacy([], 2, numbers), "list of its storages is damaged"),
+        (legacy(["1"], 2, numbers), "list of its storages is not that of its tensors"),
+        (legacy({}, 2, numbers), "list of its storages is not that of its tensors"),
+        (legacy([["0"]], 2, numbers), "list of its storages is not that of its tensors"),
+        (legacy([], 2, numbers), "list of its storages is not that of its tensors"),
         (legacy(["0"], 2, numbers[:7]), r"truncated: \d+ bytes, expected storage 0 to end at byte \d+"),
     ):
         with pytest.raises(CheckpointError, match=said):
