@@ -116,9 +116,10 @@ ELSEWHERE_ALONE = "\nassert 1 not in compiled\n"
         lambda code, source: code.unlink(),
         lambda code, source: code.write_bytes(code.read_bytes()[:60]),
         lambda code, source: code.write_bytes(code.read_bytes()[::-1]),
+        lambda code, source: (code.write_bytes(code.read_bytes()[:60]), (code.parents[1] / "complete").unlink()),
         lambda code, source: os.utime(source, (0, 0)),
     ],
-    ids=["gone", "cut off", "damaged", "of a source that git wrote again"],
+    ids=["gone", "cut off", "damaged", "of a compilation that was cut off", "of a source that git wrote again"],
 )
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 def test_code_that_cannot_be_used_is_made_again(package, kind, change):
