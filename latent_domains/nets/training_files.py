@@ -51,7 +51,7 @@ def make_nets_and_solver(
         type="SGD",
         base_lr=experiment.recipe.base_lr,
         lr_policy=recipe.lr_policy,
-        **schedule(experiment),
+        **_schedule(experiment),
         momentum=recipe.momentum,
         weight_decay=recipe.weight_decay,
         max_iter=experiment.recipe.iterations,
@@ -66,7 +66,7 @@ def make_nets_and_solver(
     return nets, text_format.MessageToString(solver)
 
 
-def schedule(experiment: Experiment) -> dict[str, float]:
+def _schedule(experiment: Experiment) -> dict[str, float]:
     """What the solver's policy of the learning rate needs.
 
     With p = iteration/iterations, "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75; "step"

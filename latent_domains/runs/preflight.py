@@ -30,7 +30,6 @@ from latent_domains.experiment.batches import published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import made_by
 from latent_domains.models.graph import kind
-from latent_domains.nets.training_files import schedule
 from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
@@ -44,6 +43,7 @@ _FREE = frozenset(
         *("net", "train_net", "test_net", "weights", "snapshot_prefix", "solver_mode", "device_id"),
         *("display", "average_loss", "debug_info", "snapshot", "snapshot_diff"),
         *("test_iter", "test_interval", "test_initialization", "test_compute_loss"),
+        *("gamma", "power", "stepsize"),  # a run that was given more iterations by hand keeps its schedule
     }
 )
 
@@ -118,7 +118,6 @@ def _check_solver(run: RunFolder) -> None:
         random_seed=run.experiment.seed,
         base_lr=recipe.base_lr,
         lr_policy=recipe.lr_policy,
-        **schedule(run.experiment),
         momentum=recipe.momentum,
         weight_decay=recipe.weight_decay,
         iter_size=recipe.iter_size,

@@ -135,7 +135,6 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
         ("solver", "random_seed: 0", "random_seed: 1", "random_seed is 1, expected 0 by experiment.json"),
         ("solver", "base_lr: 0.01", "base_lr: 0.02", "base_lr is 0.02, expected 0.01 by experiment.json"),
         ("solver", 'type: "SGD"', 'type: "Adam"', "type is Adam, expected SGD by experiment.json"),
-        ("solver", "power: 0.75", "power: 3", "power is 3, expected 0.75 by experiment.json"),
         ("solver", "momentum: 0.9", "", "momentum is 0, expected 0.9 by experiment.json"),
         ("solver", "max_iter", "iter_size: 2 max_iter", "iter_size is 2, expected 1 by experiment.json"),
         ("solver", "max_iter", "clip_gradients: 5 max_iter", "clip_gradients is 5, expected -1 by experiment.json"),
