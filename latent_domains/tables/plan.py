@@ -42,10 +42,6 @@ class Plan:
             raise ProgramError(f"tables/{name}: no such table, expected one of {', '.join(self.tables)}")
         return self.tables[name]
 
-    def definition(self, table: Table) -> Path:
-        """Return the file that defines a table."""
-        return self.config.experiments / f"{table.name}.yaml"
-
     @cached_property
     def runs(self) -> dict[str, Run]:
         """Every run of every table by DATASET/NAME; tables share runs."""
@@ -107,7 +103,7 @@ class Plan:
         """Write a run's folder, from a table that has the run."""
         table = next(table for table in self.tables.values() if run in table.runs)
         options = ["--runs", str(self.config.runs), *self.config.choices, *self.config.mode]
-        return _program("tables", str(self.definition(table)), "--write", run.name, *options)
+        return _program("tables", str(table.files[0]), "--write", run.name, *options)
 
     def _baseline_options(self, run: BaselineRun) -> list[str]:
         """``--force``: if two calls make the same record, the second must not fail."""
