@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any, TypeVar
@@ -159,9 +160,9 @@ def read_bytes(path: Path) -> bytes:
     return _read(path, Path.read_bytes)
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, encoding: str | None = None) -> str:
     """The text that a file holds. Raises as :func:`read_bytes`."""
-    return _read(path, Path.read_text)
+    return _read(path, partial(Path.read_text, encoding=encoding))
 
 
 def _read(path: Path, read: Callable[[Path], Contents]) -> Contents:

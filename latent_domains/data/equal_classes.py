@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.common.files import expect_file
+from latent_domains.common.files import expect_file, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_note import Note, check_up_to_date, write_note
@@ -49,7 +49,7 @@ def check_numbers(file: Path, images: Path, remedy: str) -> None:
     expect_file(file, f"numbers of records; {remedy}")
     records = lmdb_io.count(images)
     try:
-        numbers = np.array(file.read_text().split(), np.int64)
+        numbers = np.array(read_text(file).split(), np.int64)
     except (ValueError, OverflowError):  # no number, or none of 64 bits
         numbers = np.zeros(0, np.int64)
     if not numbers.size or numbers.min() < 0 or numbers.max() >= records:

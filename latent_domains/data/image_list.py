@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from latent_domains.common.files import expect_file, read_bytes
+from latent_domains.common.files import expect_file, read_bytes, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, some
 
@@ -77,7 +77,7 @@ def read_classes(path: Path) -> list[str]:
     """Read the names of the classes, one a line in the order of their labels."""
     expect_file(path, "a text file with a name in each line", missing_ok=True)
     try:
-        classes = [composed(line.strip()) for line in path.read_text("utf-8-sig").splitlines()]
+        classes = [composed(line.strip()) for line in read_text(path, "utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise ProgramError(f"classes {path}: {error}, expected a text file with a name in each line") from error
     if not classes or not all(classes) or len(set(classes)) != len(classes):

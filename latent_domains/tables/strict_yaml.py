@@ -6,6 +6,7 @@ from typing import Any
 
 from ruamel.yaml import YAML, YAMLError
 
+from latent_domains.common.files import read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 
@@ -13,7 +14,7 @@ from latent_domains.common.wording import one_line
 def read_yaml(path: Path) -> Any:
     """The values in a YAML file, as JSON has them: a date is a text. Raises ProgramError naming file and line."""
     try:
-        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        values = YAML(typ="safe", pure=True).load(read_text(path, "utf-8"))
         return json.loads(json.dumps(values, default=str))
     except (YAMLError, ValueError, TypeError, RecursionError) as error:  # no UTF-8, no date, no key of JSON's
         mark = getattr(error, "problem_mark", None)

@@ -68,11 +68,16 @@ def test_a_bad_line_is_named(tmp_path, line):
 
 
 @pytest.mark.parametrize("read", [lambda path: read_list(path, Path()), read_classes])
-def test_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo(read, tmp_path):
+def test_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo_or_fills_the_memory(read, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for name, message in (("fifo", "no regular file, expected a text file"), ("absent", ".*No such file")):
         with pytest.raises(ProgramError, match=f"{name}: {message}"):
             read(tmp_path / name)
+    huge = tmp_path / "huge"
+    huge.touch()
+    os.truncate(huge, 1 << 42)  # it takes no room
+    with pytest.raises(ProgramError, match=f"{huge}: not enough memory"):
+        read(huge)
 
 
 def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
