@@ -8,7 +8,7 @@ from caffe.proto.caffe_pb2 import LayerParameter
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
-from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads
+from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads, spell_out
 from latent_domains.models.compare import makers
 from latent_domains.models.graph import Graph, Node, comparable_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
@@ -47,6 +47,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
     _untranspose(graph)
     fold_maps(graph, domains)
     crop_floor_pools(graph)
+    spell_out(graph)
     if stock:
         even_pads(graph)
     graph.remove_unread()

@@ -2,7 +2,7 @@
 
 ``pad_end`` of convolutions is ours alone (docker/patches): the kernel gets rows and columns of zeros on the side with
 less padding. ``round_mode`` of pools is unknown to older Caffes and to OpenCV: rounding up puts the windows at the same
-places, and adds at most one row and one column behind.
+places, and adds at most one row and one column behind. One size for three axes is a division by zero in OpenCV.
 """
 
 import numpy as np
@@ -17,6 +17,8 @@ def even_pads(graph: Graph) -> None:
     """Leave ``pad_end`` out. Raises ProgramError naming a layer whose dilated kernel cannot grow so."""
     for node in graph.nodes:
         given = node.layer.convolution_param
+        if not given.pad_end:
+            continue
         pads, ends = pair(given, "pad", "pad", 0), end_pads(given)
         if pads == ends:
             continue
@@ -32,6 +34,15 @@ def even_pads(graph: Graph) -> None:
             given.ClearField(field)
         _say(given, "kernel", "kernel_size", *node.blobs[0].shape[2:])
         _say(given, "pad", "pad", *map(max, pads, ends))
+
+
+def spell_out(graph: Graph) -> None:
+    """Give convolutions of three axes, as of videos, a size for each axis where one stands for all."""
+    for node in graph.nodes:
+        if node.type in ("Convolution", "Deconvolution") and (axes := node.blobs[0].ndim - 2) > 2:
+            given = node.layer.convolution_param
+            for sizes in (given.kernel_size, given.stride, given.pad, given.dilation):
+                sizes[:] = list(sizes) * (axes if len(sizes) == 1 else 1)
 
 
 def _say(given: ConvolutionParameter, stem: str, field: str, height: int, width: int) -> None:

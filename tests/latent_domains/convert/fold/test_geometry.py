@@ -56,6 +56,16 @@ def test_a_dilated_kernel_that_cannot_grow_so_is_refused() -> None:
         fold(convolution("kernel_size: 3 dilation: 2 pad_end: 1", (3, 3)))
 
 
+def test_one_size_for_three_axes_is_said_for_each() -> None:
+    """OpenCV would divide by zero."""
+    data = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: [2, 3, 5, 6, 7] } } }'
+    sizes = "convolution_param { num_output: 4 kernel_size: 2 pad: [1, 0, 2] }"
+    net = data + layer("conv", "Convolution", "data", "conv", sizes) + layer("bn", "BatchNorm", "conv", "bn")
+    done = tried(trained(net), rows=2)
+    found = done.folded.model.net.layer[-1].convolution_param
+    assert (list(found.kernel_size), list(found.pad)) == ([2, 2, 2], [1, 0, 2])
+
+
 def pool(fields: str, tops: str = "pool") -> str:
     return layer("pool", "Pooling", "data", tops, f"pooling_param {{ {fields} }}")
 
