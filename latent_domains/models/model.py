@@ -18,6 +18,7 @@ from latent_domains.common.caffe_log import ending
 from latent_domains.common.caffe_process import ending_with_parent, environment
 from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.wording import some
 from latent_domains.models import prototxt
 from latent_domains.models.allowed import read_net
 from latent_domains.models.definition import for_phase
@@ -45,14 +46,24 @@ class Model:
 def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
+    The net is without weights of losses, and without the parameters that a prototxt printed from a caffemodel has.
+
     Raises ProgramError naming the file if it is missing or damaged, if :func:`read_net` or Caffe refuses a layer, if
-    two layers with parameters share a name, or if the weights lack a layer of the net or have one of another shape.
+    two layers with parameters share a name, if a layer is of the TRAIN phase, or if the weights lack a layer of the net
+    or have one of another shape.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
     definition = read_net(net)
     check_loads(net)
     definition = for_phase(definition, caffe.TEST, net)
+    if trained := [layer.name for layer in definition.layer if layer.HasField("phase") and layer.phase == caffe.TRAIN]:
+        raise ProgramError(
+            f"{net}: Caffe runs layers with phase: TRAIN as in training: found {some(trained)}, expected no phase there"
+        )
+    for layer in definition.layer:
+        layer.ClearField("blobs")
+        layer.ClearField("loss_weight")
     loaded = caffe.Net(str(net), caffe.TEST)
     _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])

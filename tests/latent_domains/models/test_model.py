@@ -6,6 +6,7 @@ import caffe
 import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
+from google.protobuf import text_format
 
 from latent_domains.common.program import ProgramError
 from latent_domains.models.model import (
@@ -99,6 +100,24 @@ def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(NET + crop)
     with pytest.raises(ProgramError, match=r"net\.prototxt: Caffe refuses this net: exit code -6: Check failed"):
         check_loads(tmp_path / "net.prototxt")
+
+
+@pytest.mark.program
+def test_a_net_as_text_of_a_caffemodel(model: Model, tmp_path: Path) -> None:
+    """It has the parameters, weights of losses, and the phase in which it was saved."""
+    weights = write_model(model, tmp_path / "out", about="", force=False)[1]
+    load(model).save(str(weights))
+    saved = NetParameter.FromString(weights.read_bytes())
+    saved.layer[2].loss_weight.append(1)
+    assert saved.layer[1].blobs
+    (tmp_path / "net.prototxt").write_text(text_format.MessageToString(saved))
+    found = read_model(tmp_path / "net.prototxt", weights)
+    assert not any(layer.blobs or layer.loss_weight for layer in found.net.layer)
+    np.testing.assert_array_equal(found.blobs["conv"][0], model.blobs["conv"][0])
+    saved.layer[2].phase = caffe.TRAIN
+    (tmp_path / "net.prototxt").write_text(text_format.MessageToString(saved))
+    with pytest.raises(ProgramError, match="phase: TRAIN as in training: found relu, expected no phase"):
+        read_model(tmp_path / "net.prototxt", weights)
 
 
 @pytest.mark.program
