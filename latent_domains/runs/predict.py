@@ -53,13 +53,11 @@ def _in_caffe(net: Path, weights: Path, description: ModelDescription, mode: str
 def describe_run(folder: RunFolder) -> ModelDescription:
     """The description of a run's model. Classes without names are called by their labels.
 
-    The names come from the LMDBs' folder or, if the LMDBs are gone, from the record.
+    The names come from the record or, without one, from the LMDBs' folder, where other classes may be by now.
     """
     data = folder.experiment.data
-    classes = class_names(folder)
-    if classes is None and folder.record.exists():
-        classes = folder.read_record().classes
-    classes = classes or [str(label) for label in range(data.classes)]
+    classes = folder.read_record().classes if folder.record.exists() else None
+    classes = classes or class_names(folder) or [str(label) for label in range(data.classes)]
     return ModelDescription(
         f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing
     )
