@@ -105,6 +105,7 @@ class Writer:
 
     def __init__(self, env: lmdb.Environment) -> None:
         self._env = env
+        self._longest_key = env.max_key_size()
         self._batch: list[tuple[bytes, bytes]] = []
         self._batch_bytes = 0
         self._contents = Digest()
@@ -115,9 +116,15 @@ class Writer:
     def put(self, name: str, datum: Datum | bytes) -> None:
         """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key.
 
-        LMDB takes keys of at most 511 bytes, and fails at the next commit if one is longer.
+        Raises ProgramError if the key is too long for LMDB.
         """
-        key = b"%08d_%s" % (self.records, os.fsencode(name))
+        number = b"%08d_" % self.records
+        key = number + os.fsencode(name)
+        if len(key) > self._longest_key:
+            raise ProgramError(
+                f"{name}: a name of {len(key) - len(number)} bytes, expected at most "
+                f"{self._longest_key - len(number)} for a key of an LMDB: shorten names of folders and files"
+            )
         value = datum if isinstance(datum, bytes) else datum.SerializeToString()
         self._contents.add(key, value)
         self._batch.append((key, value))

@@ -58,6 +58,19 @@ def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
 # --- writing
 
 
+def test_a_name_that_no_key_has_room_for_is_said(tmp_path):
+    longest = 502 * "n"
+    with lmdb_io.create(tmp_path / "db") as (writer, _):
+        writer.put(longest, Datum())
+    assert list(lmdb_io.record_names(tmp_path / "db")) == [longest]
+    with (
+        pytest.raises(ProgramError, match=r"^nn+é: a name of 504 bytes, expected at most 502 for a key of an LMDB"),
+        lmdb_io.create(tmp_path / "other") as (writer, _),
+    ):
+        writer.put(longest + "é", Datum())
+    assert names(tmp_path) == ["db"]
+
+
 def test_the_map_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(lmdb_io, "FIRST_MAP_SIZE", 1 << 15)
     monkeypatch.setattr(lmdb_io, "BATCH_BYTES", 1 << 17)
