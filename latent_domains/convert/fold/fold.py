@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from caffe.proto.caffe_pb2 import LayerParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fold.affine import fold_maps
+from latent_domains.convert.fold.affine import fold_maps, uses_running_statistics
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads, spell_out
 from latent_domains.models.compare import makers
@@ -46,6 +46,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
     fold_assigned(graph, domains)
     _untranspose(graph)
     fold_maps(graph, domains)
+    _note_batch_statistics(graph)
     crop_floor_pools(graph)
     spell_out(graph)
     if stock:
@@ -106,6 +107,15 @@ def _untranspose(graph: Graph) -> None:
         if node.type == "InnerProduct" and node.layer.inner_product_param.transpose:
             node.layer.inner_product_param.ClearField("transpose")
             node.blobs[0] = node.blobs[0].T
+
+
+def _note_batch_statistics(graph: Graph) -> None:
+    left = [node.name for node in graph.nodes if node.type == "BatchNorm" and not uses_running_statistics(node)]
+    if left:
+        graph.notes.append(
+            f"{', '.join(left)}: not folded, use_global_stats: false takes the statistics of each batch: an image's "
+            "result depends on the others in it"
+        )
 
 
 def _refuse_python(graph: Graph) -> None:

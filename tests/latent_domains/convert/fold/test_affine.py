@@ -53,6 +53,7 @@ def test_maps_go_into_the_layer_before(before: str, chain: str) -> None:
 X, BN, MDA = CONVOLUTIONS["bias"], layer("bn", "BatchNorm", "x", "bn"), mda("mda", "data", "mda")
 FC = layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 3 }")
 DROP, END = layer("drop", "Dropout", "fc", "drop"), layer("end", "Softmax", "fc", "end")
+BATCH = "batch_norm_param { use_global_stats: false }"
 POOL = layer("x", "Pooling", "data", "x", "pooling_param { kernel_size: 2 }")
 
 LAYERS = {
@@ -91,7 +92,7 @@ LAYERS = {
     "one value": (X + layer("y", "Scale", "x", "y", "scale_param { num_axes: 0 }"), "x:Convolution y:Scale"),
     "a bias on another axis": (X + layer("y", "Bias", "x", "y", "bias_param { axis: -1 }"), "x:Convolution y:Bias"),
     "the batch's statistics": (
-        X + layer("y", "BatchNorm", "x", "y", "batch_norm_param { use_global_stats: false }"),
+        X + layer("y", "BatchNorm", "x", "y", BATCH),
         "x:Convolution y:BatchNorm",
     ),
     "Dropout in place": (FC + layer("drop", "Dropout", "fc", "fc") + END, "fc:InnerProduct end:Softmax"),
@@ -232,6 +233,12 @@ def test_an_input_that_the_net_itself_overwrites_still_is() -> None:
     text = layer("drop", "Dropout", "data", "data") + layer("relu", "ReLU", "data", "data") + FC
     relu = tried(trained(DATA + text)).folded.model.net.layer[1]
     assert (relu.type, *relu.bottom, *relu.top) == ("ReLU", "data", "data")
+
+
+def test_statistics_of_the_batch_are_said() -> None:
+    norms = [layer(name, "BatchNorm", "data", name, more) for name, more in (("a", BATCH), ("b", BATCH), ("c", ""))]
+    (note,) = tried(trained(DATA + "".join(norms)), rows=2).folded.notes
+    assert note.startswith("a, b: not folded, use_global_stats: false takes the statistics of each batch")
 
 
 NORMS = [layer("norm", "BatchNorm", "data", "norm"), mda("norm", "data", "norm", 2)]
