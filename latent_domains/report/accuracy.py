@@ -55,19 +55,22 @@ def accuracy_section(tasks: Sequence[ComparedTask]) -> Section:
 
 
 def _numbers(tasks: Sequence[ComparedTask]) -> TableBlock:
+    """All numbers; the paper's and the differences from them if it has any."""
     rows = [
-        [
-            line.name,
-            *([task.name] if len(tasks) > 1 else []),
-            NOTHING if line.paper is None else f"{line.paper:.1f}",
-            NOTHING if line.mean is None else f"{line.mean:.1f}",
-            NOTHING if line.std is None else f"{line.std:.1f}",
-            str(line.n or NOTHING),
-            NOTHING if line.mean is None or line.paper is None else signed(line.mean - line.paper),
-        ]
+        {
+            "method": line.name,
+            "task": task.name,
+            "#paper (%)": NOTHING if line.paper is None else f"{line.paper:.1f}",
+            "#here (%)": NOTHING if line.mean is None else f"{line.mean:.1f}",
+            "#std": NOTHING if line.std is None else f"{line.std:.1f}",
+            "#n": str(line.n or NOTHING),
+            "#difference": NOTHING if line.mean is None or line.paper is None else signed(line.mean - line.paper),
+        }
         for task in tasks
         for line in task.lines
     ]
-    task = ["task"] if len(tasks) > 1 else []
-    header = ["method", *task, "#paper (%)", "#here (%)", "#std", "#n", "#difference"]
-    return TableBlock("Accuracy", header, rows)
+    absent = {"task"} if len(tasks) == 1 else set()
+    if all(line.paper is None for task in tasks for line in task.lines):
+        absent |= {"#paper (%)", "#difference"}
+    header = [name for name in rows[0] if name not in absent]
+    return TableBlock("Accuracy", header, [[row[name] for name in header] for row in rows])

@@ -59,9 +59,14 @@ def alike_by_chance(groups: NDArray[np.int64]) -> float:
     return float((counts * (counts - 1)).sum() / (n * (n - 1)))
 
 
-def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: str, last: str) -> list[Chart]:
-    """Draw the inputs of the first normalisation (``early``) and of the classifier (``last``), by domain and class."""
-    charts = []
+def _embedding_charts(
+    features: AlignedFeatures, classes: Sequence[str], early: str, last: str
+) -> dict[str, list[Chart]]:
+    """Draw the inputs of the first normalisation (``early``) and of the classifier (``last``), by domain and class.
+
+    These two share marks and colours, so each has its own charts, and a legend of its own.
+    """
+    charts: dict[str, list[Chart]] = {}
     for stage, blob, values in (
         (early, features.before_blob, features.before),
         (last, features.after_blob, features.after),
@@ -80,7 +85,7 @@ def _embedding_charts(features: AlignedFeatures, classes: Sequence[str], early: 
                 f"{stage} ({blob}), by {kind}. Of {NEIGHBOURS} nearest neighbours {100 * alike:.0f} % are of the own "
                 f"{kind}, {100 * alike_by_chance(groups[among]):.0f} % by chance"
             )
-            charts.append(_scatter(points[among], groups[among], names, title))
+            charts.setdefault(kind, []).append(_scatter(points[among], groups[among], names, title))
     return charts
 
 
@@ -120,8 +125,8 @@ def alignment_section(pictured: Sequence[LoadedRun]) -> Section:
             continue
         sees_target = run.experiment.method.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
-        charts = _embedding_charts(features, labels, early, last)
         never = "" if sees_target else "This net has never seen the target. "
         many = "Classes are too many to be named: colours and marks repeat." if len(labels) > NAMED else ""
-        blocks.append(Charts(f"features-{run.name}", charts, never + many))
+        for kind, charts in _embedding_charts(features, labels, early, last).items():
+            blocks.append(Charts(f"features-by-{kind}-{run.name}", charts, many if kind == "class" else never))
     return Section("alignment", "Features before and after alignment", blocks)

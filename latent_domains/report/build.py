@@ -111,7 +111,7 @@ def _find_runs(runs: Sequence[LoadedRun], names: Sequence[str]) -> list[LoadedRu
 
 def _title(tasks: Sequence[ComparedTask], table: Table | None) -> str:
     if table:
-        return f"{table.source}. {table.title}"
+        return f"{table.title} ({table.source})"
     return f"Latent domains: {tasks[0].name}" if len(tasks) == 1 else "Latent domains: several tasks"
 
 
@@ -128,7 +128,8 @@ def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun])
             lead.append(f"{best.name} on {task.name}: {best.mean:.1f} % of the target's test images are right.")
         else:
             plain = [line for line in lines if line.method in ("plain", "source_only", "logistic")]
-            said = f"{task.name}: the best mean is {best.mean:.1f} % ({best.name})"
+            mean = "mean" if best.n > 1 else "accuracy"
+            said = f"{task.name}: the best {mean} is {best.mean:.1f} % ({best.name})"
             if plain and best not in plain:
                 least = best_of(plain)
                 said += f"; without adaptation it is {least.mean:.1f} % ({least.name})"

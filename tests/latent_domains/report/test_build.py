@@ -41,7 +41,7 @@ def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path, monkey
     assert "s₁, surest" in shown and "% are of the own domain" in shown
     assert record["versions"]["numpy"] in text and record["commit"][:12] in text
     assert str(ROOT) not in shown, "a page holds no place of this machine"
-    for name in ("accuracy-1", "features-run", "confusion-1-usps", "pictures-run"):
+    for name in ("accuracy-1", "features-by-domain-run", "features-by-class-run", "confusion-1-usps", "pictures-run"):
         assert cv2.imread(str(tmp_path / "figures" / f"{name}.png")).std() > 3, name
 
 
@@ -111,7 +111,7 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
     done = program("report", *paths, "--table", "digits", "--seeds", "0,1", "--out", out)
     assert done.returncode == 0, done.stderr
     text = text_of(out)
-    assert "Digits: MNIST (M) and MNIST-M (Mm) to USPS (U)" in text
+    assert "Digits: MNIST (M) and MNIST-M (Mm) to USPS (U) (Table 1)" in text and "the best mean is 90.5 %" in text
     assert "mDA, k = 2 82.5 90.5 0.7 2 +8.0" in text
     assert "Multi-source DA 84.2 – – – –" in text
     assert "In 2 of 2 runs with k > 1 the branch collapsed" in text
@@ -138,7 +138,9 @@ def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(tmp_path):
         for _ in range(2):  # a report is replaced
             done = program("report", run, shallow, "--out", tmp_path / "r.html")
         assert told in done.stderr and done.returncode == bool(told), done.stderr
-    assert "is 50.0 % (DIAL); without adaptation it is 42.5 % (logistic regression)." in text_of(tmp_path / "r.html")
+    text = text_of(tmp_path / "r.html")
+    assert "the best accuracy is 50.0 % (DIAL); without adaptation it is 42.5 % (logistic regression)." in text
+    assert "method here (%) std n DIAL 50.0 – 1 logistic" in text, "nothing of the paper, which has no such numbers"
 
 
 @pytest.mark.parametrize(

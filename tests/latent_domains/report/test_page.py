@@ -100,7 +100,7 @@ def test_every_figure_is_there_and_not_blank(browser, report):
         ".getBoundingClientRect(); return [f.id, b.left, b.top + scrollY, b.width, b.height] })"
     )
     names = {name for name, *_ in places}
-    assert {"accuracy-1", "training-1", "domains-kept", "features-source_only", "confusion-1-usps"} <= names
+    assert {"accuracy-1", "training-1", "domains-kept", "features-by-class-source_only", "confusion-1-usps"} <= names
     assert [name for name in names if name.startswith("pictures-")]
     for name, left, top, width, height in places:
         assert width > 100 and height > 30, name
