@@ -179,8 +179,8 @@ def test_a_mixture_with_shares_is_named_by_them():
 def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone():
     """So that rows of a table, or runs of --method, are like with like."""
     found = {method: make_experiment("office_caltech_fc7", method).k_target for method in METHODS if method != "plain"}
-    latent = dict.fromkeys(("mda", "multi_source", "random_w", "kmeans_w", "style_w", "ghost_w"), 2)
-    assert found == {"source_only": 0, "dial": 1, **latent}
+    assert (found.pop("source_only"), found.pop("dial")) == (0, 1) and "mda" in found
+    assert set(found.values()) == {2}
 
 
 def test_a_network_of_another_size_has_images_of_its_own():
