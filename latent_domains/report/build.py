@@ -125,7 +125,8 @@ def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun])
             continue
         best = best_of(lines)
         if len(lines) == 1:
-            lead.append(f"{best.name} on {task.name}: {best.mean:.1f} % of the target's test images are right.")
+            tested = "+".join(task.targets)
+            lead.append(f"{best.name} on {task.name}: {best.mean:.1f} % of the test images of {tested} are right.")
         else:
             plain = [line for line in lines if line.method in ("plain", "source_only", "logistic")]
             mean = "mean" if best.n > 1 else "accuracy"

@@ -54,7 +54,7 @@ def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """Lines with the same dataset and targets. Each column of a table is a task."""
+    """Lines with the same dataset and targets; ``targets`` are those that have labels. A table's column is a task."""
 
     name: str
     targets: tuple[str, ...]
@@ -117,9 +117,10 @@ def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> ComparedTask:
         unique = name if names.count(name) == 1 else f"{name} ({experiment.name.removesuffix('_seed0')})"
         group = tuple(groups[experiment])
         lines.append(Line(unique, experiment.method.name, group, _scores_of(group)))
-    targets = runs[0].experiment.targets
+    experiment = runs[0].experiment
     shared = "+".join(*sources) if len(sources) == 1 else "several sources"
-    return ComparedTask(f"{shared} → {'+'.join(targets)}", targets, _numbered([*lines, *shallow]))
+    name, tested = f"{shared} → {'+'.join(experiment.targets)}", tuple(experiment.task.tests.values())
+    return ComparedTask(name, tested, _numbered([*lines, *shallow]))
 
 
 def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:

@@ -99,6 +99,12 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     mine = write_record(tmp_path / "mine.json", make_experiment(unlabelled, "dial"), None, targets={})
     assert program("report", mine, "--out", tmp_path / "mine.html").returncode == 0
     assert "The target's labels are not known, so nobody can say which classes" in text_of(tmp_path / "mine.html")
+    partly = replace(DATASETS["office_caltech_fc7"], name="mine", unlabelled=("dslr",))
+    webcam = {"webcam": known["webcam"]}
+    one = write_record(tmp_path / "one.json", make_experiment(partly, "dial"), 0.5, targets=webcam, classes=classes)
+    assert program("report", one, "--out", tmp_path / "one.html").returncode == 0
+    assert "→ webcam+dslr: 50.0 % of the test images of webcam are right" in text_of(tmp_path / "one.html")
+    assert 'alt="Accuracy on webcam: ' in (tmp_path / "one.html").read_text()
 
 
 def test_a_table_of_the_paper_from_kept_records(tmp_path):
