@@ -52,7 +52,8 @@ class Discovery:
         how = "as asked" if self.asked else f"halves agree to {found.agreement:.2f}" if found.agreement >= 0 else few
         how += ", but no division is found again in half of the pictures" if found.unstable else ""
         lines = [f"{count_of(number, 'picture')}: {domains} ({how})"]
-        for domain, (count, stability) in enumerate(zip(self.counts, found.stability, strict=True), 1):
+        divided = zip(self.counts, found.stability, strict=True) if found.k > 1 else ()
+        for domain, (count, stability) in enumerate(divided, 1):
             lines.append(f"  domain {domain}: {count_of(int(count), 'picture')}, stability {stability:.2f}")
         usage = self.against_folders
         if usage.has_true_domains:

@@ -67,10 +67,13 @@ def _domains(discovery: Discovery) -> Section:
 
 
 def _pictures(discovery: Discovery) -> Section:
-    charts = []
-    for domain in range(discovery.found.k):
-        kinds = zip(("most certain", "least certain"), chosen(discovery, domain, SHOWN), strict=True)
-        charts += [_mosaic(discovery, domain, kind, places) for kind, places in kinds]
+    charts, number = [], len(discovery.found.domains)
+    if discovery.found.k == 1:  # none is more certain than others
+        charts.append(_mosaic(discovery, 0, "evenly drawn", np.unique(np.linspace(0, number - 1, SHOWN).astype(int))))
+    else:
+        for domain in range(discovery.found.k):
+            kinds = zip(("most certain", "least certain"), chosen(discovery, domain, SHOWN), strict=True)
+            charts += [_mosaic(discovery, domain, kind, places) for kind, places in kinds]
     return Section("pictures", "Pictures of each domain", [Charts("latent-domains", charts)])
 
 
@@ -82,7 +85,7 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
     ]
     sure = discovery.found.probability[places]
     title = f"{latent_name(domain)}, {kind}"
-    if len(places):
+    if len(places) and discovery.found.k > 1:
         title += f": probability {sure.min():.2f} to {sure.max():.2f}"
     folders = list(discovery.images.counts)
     of_folders = Counter(folders[i] for i in discovery.statistics.folders[places])

@@ -64,6 +64,14 @@ def test_domains_of_one_folder_of_classes(looks, tmp_path):
     assert cv2.imread(str(out / "figures" / "latent-domains.png")).std() > 3
 
 
+def test_of_one_domain_no_picture_is_more_certain_than_others(looks, tmp_path):
+    done = program("discover", looks / "night", "--k", 1, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "45 pictures: one domain (as asked)" in done.stdout and "stability" not in done.stdout
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "s₁, evenly drawn: 16 pictures" in page and "certain" not in page
+
+
 def test_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, tmp_path):
     out = tmp_path / "out"
     done = program("discover", *(looks / look for look in ("night", "day", "dusk")), "--k", 3, "--out", out)
