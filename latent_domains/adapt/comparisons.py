@@ -54,4 +54,4 @@ def comparison_lines(paths: Paths, folder: RunFolder) -> list[str]:
             f"better; {from_root(paths.features.model)} is that of the features alone.",
         ]
     found = [read(Record, file) for file in baseline_files(paths, folder)]
-    return [f"{100 * one.accuracy:.2f} % by {BASELINES[one.baseline['method']]} on the same features" for one in found]
+    return [f"{100 * one.accuracy:.2f} % on the same features by {BASELINES[one.baseline['method']]}" for one in found]

@@ -422,7 +422,7 @@ def test_what_adaptation_was_worth_is_said(adapted, pacs):
         found, title = record["baseline"], BASELINES[name]
         assert (found["method"], found["sources"], found["targets"]) == (name, ["art_painting", "photo"], ["cartoon"])
         assert (found["source_images"], found["target_images"], found["features"]) == (40, 20, 1280)
-        line = f"{100 * record['accuracy']:.2f} % by {title} on the same features\n"
+        line = f"{100 * record['accuracy']:.2f} % on the same features by {title}\n"
         assert line in done.stdout and line in (out / "README.txt").read_text() and title in report
     files = [out / "baselines" / "logistic.json", out / "report.html"]
     before = [file.stat().st_mtime_ns for file in files]
@@ -508,7 +508,7 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     assert len(rows(out / "predictions.csv")) == 20
     features = f"{100 * alone.read_record().accuracy:.2f} % on cartoon"
     before, after = done.stdout.split("Next step: fine-tune the whole net lite0.\n")
-    assert f"{out / 'features'}: {features}\n" in before and "by logistic regression on the same features\n" in before
+    assert f"{out / 'features'}: {features}\n" in before and "on the same features by logistic regression\n" in before
     assert re.search(r"[\d.]+ s: about \d+ s for \d+ iterations of 24 images, with tests\. Ctrl-C stops", after)
     lines = (
         f"{100 * tuned.read_record().accuracy:.2f} % on cartoon\n{features} by features of lite0 alone\n",
