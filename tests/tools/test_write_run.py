@@ -24,10 +24,8 @@ def test_write_run_as_a_program(tiny_data, tmp_path):
     assert again.returncode == 1
     assert again.stderr == f"error: {run} exists already: choose another name or pass --force to replace it\n"
     wrong = program("write_run", "--method", "dial", "--k", 3, tmp_path / "other")
-    assert (wrong.returncode, wrong.stderr) == (
-        1,
-        "error: k: got 3, expected 1 for dial: a setting of mda, random_w, kmeans_w, style_w, ghost_w\n",
-    )
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith("error: k: got 3, expected 1 for dial: a setting of mda, ")
     assert not (tmp_path / "other").exists()
 
 
