@@ -1,6 +1,6 @@
 """Turn the description of an experiment into a run folder with its own nets and solver.
 
-Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 1 runs/digits/mda_k3_seed1
+Example: python -m tools.write_run --dataset digits --method mda --k 3 --seed 7 runs/digits/mda_k3_seed7
 """
 
 if __name__ == "__main__":
