@@ -59,6 +59,12 @@ def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
         raise ProgramError(f"{path}: {found}, expected {expected}")
 
 
+def expect_no_link(path: Path) -> None:
+    """Raise ProgramError if ``path`` is a link: what is written into it would change a file elsewhere."""
+    if path.is_symlink():
+        raise ProgramError(f"{path}: a link to {path.readlink()}, expected a file here: delete the link")
+
+
 def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
     """Raise ProgramError if one of ``paths`` is one of ``inputs``, is no file, or exists while ``force`` is false."""
     read = {path.resolve() for path in inputs}

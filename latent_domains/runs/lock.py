@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from latent_domains.common.files import expect_no_link
 from latent_domains.common.program import ProgramError
 
 # The lock belongs to the open file, not to the process, which may have the file open twice.
@@ -37,6 +38,7 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
     """
     this_process = f"process {os.getpid()} on {platform.node()}"
     file = _file(folder)
+    expect_no_link(file)
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
@@ -74,7 +76,7 @@ def is_locked(folder: Path) -> bool:
     It takes no lock itself, so it does not disturb a training that begins. False if the file system has no locks.
     """
     try:
-        descriptor = os.open(_file(folder), os.O_RDONLY)
+        descriptor = os.open(_file(folder), os.O_RDONLY | os.O_NONBLOCK)  # a FIFO would have it wait
     except FileNotFoundError:
         return False
     try:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from latent_domains.common.caffe_log import History
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
-from latent_domains.common.files import naming, sha256
+from latent_domains.common.files import expect_no_link, naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.experiment.networks import NETWORKS
@@ -213,6 +213,8 @@ def _train(job: _Job, threads: int, children: Children) -> None:
     """Train to the end, or to a clean stop, with a progress bar."""
     folder, iterations = job.folder, job.folder.experiment.recipe.iterations
     reader, shown, stopped = History(), {}, False
+    for file in (folder.log, *folder.snapshots.glob("*")):
+        expect_no_link(file)
     with (
         naming(folder.log),
         folder.log.open("a", buffering=1) as log,

@@ -51,6 +51,20 @@ def test_only_a_lock_makes_a_run_running(folder):
     assert not folder.is_locked()
 
 
+def test_a_link_in_place_of_the_lock_is_not_followed(folder, tmp_path):
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (folder.path / "lock").symlink_to(precious)
+    with pytest.raises(ProgramError, match=r"run/lock: a link to .*precious, expected a file"), folder.locked():
+        pass
+    assert precious.read_text() == "mine"
+
+
+def test_a_fifo_in_place_of_the_lock_is_not_waited_for(folder):
+    os.mkfifo(folder.path / "lock")
+    assert shown(folder) == "written"
+
+
 def test_a_file_system_without_locks_is_told_once(folder, monkeypatch, capsys):
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

@@ -173,6 +173,18 @@ def test_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_pa
     assert done.returncode == 1 and done.stderr.endswith(f"error: [Errno 27] File too large: '{folder.log}'\n")
 
 
+@pytest.mark.program
+@pytest.mark.parametrize("name", ["train.log", "snapshots/model_iter_6.caffemodel"])
+def test_a_link_in_the_folder_is_not_written_through(name, tiny_data, tmp_path):
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (folder.path / name).symlink_to(precious)
+    with pytest.raises(ProgramError, match=rf"{name}: a link to .*precious, expected a file"):
+        train_here(folder)
+    assert precious.read_text() == "mine"
+
+
 def test_a_damaged_record_is_named(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.record.write_text("{")
