@@ -114,10 +114,10 @@ def load(model: Model) -> caffe.Net:
     return net
 
 
-def open_net(net: NetParameter, phase: int, weights: Path | None = None) -> caffe.Net:
-    """A net in Caffe, with the parameters of a caffemodel, if any (without: see :func:`as_file`)."""
+def open_net(net: NetParameter, phase: int) -> caffe.Net:
+    """A net in Caffe, whose large layers are not filled (see :func:`as_file`)."""
     with as_file(net) as file:
-        return caffe.Net(str(file), phase, **({"weights": str(weights.resolve())} if weights else {}))
+        return caffe.Net(str(file), phase)
 
 
 def check_definition(definition: NetParameter, said: str, phase: int = caffe.TEST) -> None:

@@ -111,23 +111,25 @@ class RunFolder:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
         Its Data layers read the LMDBs in the stored order, even if training shuffles. Raises ProgramError if Caffe
-        refuses the net or its weights, as it may after somebody edited the net.
+        refuses the net, as it may after somebody edited it, or if a snapshot is that of another net.
         """
-        net = self.read_net(name)
-        edited = self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns
-        if edited:
+        definition = self.read_net(name)
+        if self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns:
             check_loads(self.net(name), phase)
-        for layer in net.layer:
+        for layer in definition.layer:
             if layer.type == "Data":
                 layer.data_param.source = str(ROOT / layer.data_param.source)
                 layer.data_param.ClearField("shuffle_seed")
                 layer.data_param.ClearField("records")
-        if edited and weights is not None:
+        net = open_net(definition, phase)
+        if weights is not None:
+            layers = None if weights == self.initial else list(net.params)  # what begins as a constant is not in it
             try:
-                check_weights(weights, [open_net(net, phase)])
+                check_weights(weights, [net], layers)
             except ProgramError as error:
                 raise ProgramError(f"{self.net(name)} is not the net of these weights: {error}") from error
-        return open_net(net, phase, weights)
+            net.copy_from(str(weights.resolve()))
+        return net
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
         """The run's solver. Raises ProgramError naming the file if it does not parse."""

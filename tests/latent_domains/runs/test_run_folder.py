@@ -6,6 +6,7 @@ import caffe
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.runs.evaluate import evaluate
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.write import write_run
 from tests.run_folders import edit, small
@@ -55,6 +56,21 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     assert folder.latest_snapshot().iteration == 4
     (folder.snapshots / "model_iter_4.solverstate").write_bytes(b"")
     assert folder.latest_snapshot().iteration == 2
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("options", "said"), [({"method": "source_only"}, "has no "), ({"k": 2}, "blob . of layer .*, expected")]
+)
+def test_a_snapshot_of_another_run_is_told(options, said, trained, tiny_data, tmp_path):
+    """Caffe would give layers that it lacks what they begin with, and say nothing; or end the process."""
+    other = write_run(small(**options, iterations=4), tmp_path / "other", data=tiny_data)
+    train_here(other)
+    folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
+    shutil.copyfile(other.final_snapshot().model, folder.final_snapshot().model)
+    message = rf"deploy\.prototxt is not the net of these weights: .*model_iter_4\.caffemodel: .*{said}"
+    with pytest.raises(ProgramError, match=message):
+        evaluate(folder)
 
 
 @pytest.mark.program

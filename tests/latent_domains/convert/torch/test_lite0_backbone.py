@@ -175,7 +175,8 @@ def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array,
     net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3, :, 80:144, 80:144] - 127
     begin = begun(net, experiment.num_domains if method == "mda" else 0)
     (tmp_path / "begin.caffemodel").write_bytes(weights_bytes(begin))
-    tuned = open_net(deploy_net(experiment).to_proto(), caffe.TEST, tmp_path / "begin.caffemodel")
+    tuned = open_net(deploy_net(experiment).to_proto(), caffe.TEST)
+    tuned.copy_from(str(tmp_path / "begin.caffemodel"))
     expected = forward(load(backbone()), few)
     found = forward(tuned, few * np.float32(experiment.data.scale))
     assert tuned.blobs["data"].data.shape == (3, 3, 64, 64) and tuned.blobs["conv2"].data.shape[2:] == (2, 2)
