@@ -314,6 +314,10 @@ def test_a_file_that_describes_no_dataset_of_ones_own_is_named(written, message,
 
 
 OF_FEATURES = SEVERAL_TARGETS.replace("\nseeds:", "\ndata_per_seed: true\nseeds:")
+BILLION_LAUGHS = "a: &a [x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(10 * [f'*{before}'])}]\n"
+    for before, name in zip("abcdefghi", "bcdefghij", strict=True)
+)
 SHARED = GOOD.replace("runs: {method: mda, k: 3}", "baseline: {method: svm}")
 
 
@@ -324,6 +328,7 @@ SHARED = GOOD.replace("runs: {method: mda, k: 3}", "baseline: {method: svm}")
         (SHARED.replace("[usps]", "[usps], shares: [80, 20]"), ".*column 'U': shares: no baseline takes them"),
         *((text, "") for text in ("", "5", "[]", "a: b: c", "null")),
         ("title: \udcff", ": not valid YAML: "),
+        (BILLION_LAUGHS, ": not valid YAML: with its aliases it has more than 1,000,000 characters"),
     ],
 )
 def test_a_file_that_is_no_table_or_one_that_cannot_be(text, message, tmp_path):
