@@ -23,6 +23,9 @@ _MARKS = ("layer1.0.conv1.weight", "_conv_stem.weight")
 _DEEPEST = 8
 """Dicts within dicts that are looked through."""
 
+_MOST = 10**6
+"""Things that are looked at: dicts that hold the same dict many times can make billions of a few lines."""
+
 
 def named_tensors(saved: Any) -> dict[str, NDArray]:
     """All tensors in a saved object by their names, which begin with the keys of the dicts that they lie in.
@@ -30,10 +33,14 @@ def named_tensors(saved: Any) -> dict[str, NDArray]:
     Raises CheckpointError if there are none.
     """
     found: dict[str, NDArray] = {}
-    for name, tensor in _walk(saved, "", frozenset()):
+    for number, (name, value) in enumerate(_walk(saved, "", frozenset())):
+        if number > _MOST:
+            raise CheckpointError(f"it holds more than {_MOST:,} things, expected a state dict")
+        if not isinstance(value, np.ndarray):
+            continue
         if name in found:
             raise CheckpointError(f"two tensors in it are called {escaped(name)}, expected names that differ")
-        found[name] = tensor
+        found[name] = value
     if not found:
         objects = [saved, *(saved.values() if isinstance(saved, dict) else ())]
         unknown = dict.fromkeys(type(one).__name__ for one in objects if isinstance(one, Unknown))
@@ -45,12 +52,13 @@ def named_tensors(saved: Any) -> dict[str, NDArray]:
     return found
 
 
-def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, NDArray]]:
+def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, Any]]:
+    """The things in dicts of dicts by their names; a dict comes before what it holds."""
     if isinstance(value, NumpyArray):
         value = value.values
-    if isinstance(value, np.ndarray) and name:
+    if name:
         yield name, value
-    elif isinstance(value, dict) and len(within) < _DEEPEST and id(value) not in within:
+    if isinstance(value, dict) and len(within) < _DEEPEST and id(value) not in within:
         for key, one in value.items():
             if isinstance(key, str | int):
                 yield from _walk(one, f"{name}.{key}" if name else str(key), within | {id(value)})

@@ -117,3 +117,11 @@ def test_dicts_within_dicts_end():
     wide: dict[str, object] = {"a": TENSOR}
     wide["itself"] = wide
     assert list(named_tensors(wide)) == ["a"]
+
+
+def test_dicts_that_hold_one_another_many_times_are_not_walked_for_ever():
+    saved = {"weight": TENSOR}
+    for _ in range(7):
+        saved = dict.fromkeys(range(40), saved)
+    with pytest.raises(CheckpointError, match="it holds more than 1,000,000 things, expected a state dict"):
+        named_tensors(saved)
