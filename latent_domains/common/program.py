@@ -11,6 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from latent_domains.common.wording import harmless
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -83,7 +85,7 @@ def _line_about(error: BaseException) -> str | None:
         text = f"found {error.object!r}, expected a name in UTF-8"
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # that of Path.resolve
         return None
-    return "error: " + (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
+    return "error: " + harmless(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
 
 
 def _is_interruption(error: BaseException | None) -> bool:

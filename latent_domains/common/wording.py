@@ -1,6 +1,14 @@
 """Parts of messages."""
 
+import re
 from collections.abc import Iterable, Sequence
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def harmless(text: str) -> str:
+    """A text with control characters escaped: names in other people's files may hold some that a terminal obeys."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def one_line(text: object) -> str:

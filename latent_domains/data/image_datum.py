@@ -21,7 +21,7 @@ from latent_domains.common import pixel_limit
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
-from latent_domains.data.image_list import Entry
+from latent_domains.data.image_list import Entry, printable
 from latent_domains.data.lmdb_io import decoded, encoded_datum, image_datum
 
 
@@ -160,6 +160,6 @@ def make_readable(
         if made.failure is None:
             yield entry, made
         elif skip:
-            tqdm.write(f"left out {entry.file}: {made.failure}", file=sys.stderr)
+            tqdm.write(f"left out {printable(entry.file)}: {made.failure}", file=sys.stderr)
         else:
             raise ProgramError(f"{entry.file}: {made.failure}{remedy}")

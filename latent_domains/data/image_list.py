@@ -11,7 +11,7 @@ from pathlib import Path
 
 from latent_domains.common.files import expect_file, read_bytes, read_text
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import count_of, some
+from latent_domains.common.wording import count_of, harmless, some
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Files of a class folder that count as images, by the end of their name in lower case."""
@@ -132,7 +132,7 @@ class Found:
 
 def printable(file: Path) -> str:
     """A file's name as a terminal can print it, whatever its bytes are."""
-    return os.fsencode(file).decode(errors="replace")
+    return harmless(os.fsencode(file).decode(errors="replace"))
 
 
 def is_visible(name: str) -> bool:

@@ -7,6 +7,7 @@ from caffe.proto.caffe_pb2 import NetParameter
 
 import caffe_layers
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import harmless
 from latent_domains.models import prototxt
 from latent_domains.models.definition import check_format
 
@@ -43,7 +44,8 @@ def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
 def check_allowed(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:
     """Raise ProgramError naming ``file`` if a net has a layer of the old format or, in any phase, one not allowed.
 
-    Allowed are the types of PURE, those in ``also``, and the Python layers of ``caffe_layers``.
+    Allowed are the types of PURE, those in ``also``, and the Python layers of ``caffe_layers``, with names that a
+    terminal does not obey.
     """
     check_format(net, file)
     for layer in net.layer:
@@ -56,3 +58,6 @@ def check_allowed(net: NetParameter, file: Path, also: Collection[str] = ()) -> 
                 )
         elif layer.type not in PURE and layer.type not in also:
             raise ProgramError(f"{where} is not allowed, expected one of {', '.join(sorted({*PURE, *also, 'Python'}))}")
+        names = [layer.name, *layer.bottom, *layer.top]
+        if harmless("".join(names)) != "".join(names):
+            raise ProgramError(f"{where}: found names with control characters, {names}, expected names to print")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import harmless, one_line
 from latent_domains.runs.run_folder import RunFolder, find_runs
 from latent_domains.runs.run_state import State, state_of
 
@@ -53,8 +54,9 @@ def view(path: Path) -> View:
         accuracies = {target: last[key] for target, key in tests.items() if key in last}
     words += [f"{target} {100 * accuracy:.1f} %" for target, accuracy in accuracies.items()]
     if found.note:
-        words.append(found.note)
-    return View(path, found.state, f"{path.resolve().name}: {'  '.join(words)}", (found.state, accuracies))
+        words.append(one_line(found.note))
+    line = harmless(f"{path.resolve().name}: {'  '.join(words)}")
+    return View(path, found.state, line, (found.state, accuracies))
 
 
 def view_runs(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:

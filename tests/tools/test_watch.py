@@ -62,8 +62,8 @@ def test_every_state_is_told(folder):
         assert view(folder.path).line == "run: running  50/100  4.3 it/s  0:00:12 left  loss 0.5  usps 50.0 %"
         folder.training.write_text(json.dumps({"seconds": 1, "sessions": [began[0] | {"ended": "finished"}]}))
         assert view(folder.path).line.endswith("evaluating")
-    fail(folder, "it broke")
-    assert view(folder.path).line == "run: failed  50/100  loss 0.5  usps 50.0 %  it broke"
+    fail(folder, "it\x1b[2J\nbroke")
+    assert view(folder.path).line == "run: failed  50/100  loss 0.5  usps 50.0 %  it\\x1b[2J broke"
     finish(folder, 0.875)  # the log's last test comes after one more pass of the training net
     assert view(folder.path).line == "run: finished  100/100  usps 87.5 %"
 

@@ -17,6 +17,7 @@ from latent_domains.common.program import ROOT, ProgramError, exit_code, from_ro
     [
         (ProgramError("k: got 0"), 1, "error: k: got 0\n"),
         (FileNotFoundError(2, "No such file or directory", "x"), 1, "No such file or directory: 'x'\n"),
+        (ProgramError("a\x1b]0;b\x07\r\x9b: no file"), 1, "error: a\\x1b]0;b\\x07\\r\\x9b: no file\n"),
         (MemoryError(), 1, "error: not enough memory\n"),
         (MemoryError("8 GB"), 1, "error: not enough memory: 8 GB\n"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
