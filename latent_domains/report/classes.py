@@ -73,7 +73,7 @@ def classes_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]
             counts = {name: np.array(one.confusion) for name, one in tested.items() if one and one.confusion}
             if not counts:
                 continue
-            labels = runs[0].classes
+            labels = next(run.classes for run in runs if run.name in counts)
             if len(labels) <= DRAWN:
                 titles = {run.name: f"{run.experiment.title} on {target} (%)" for run in runs}
                 charts = [confusion_chart(found, labels, titles[name]) for name, found in counts.items()]

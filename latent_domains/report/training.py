@@ -41,7 +41,8 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], title: str) -> Chart | N
     if not found:
         return None
     factor = 100 if title.endswith("(%)") else 1
-    last = [f"{line.name} {factor * binned(curves)[1].mean(axis=0)[-1]:.3g}" for line, curves in found]
+    ends = [binned(curves)[1].mean(axis=0).filled(np.nan)[-1] for _, curves in found]
+    last = [f"{line.name} {factor * end:.3g}" for (line, _), end in zip(found, ends, strict=True)]
 
     def draw(axes: Axes) -> None:
         for line, curves in found:
@@ -53,7 +54,7 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], title: str) -> Chart | N
     return Chart(title, f"{title} against the iterations. At the end: {'; '.join(last)}.", draw)
 
 
-def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values: np.ma.MaskedArray) -> None:
     """A line's mean over its seeds and, with several seeds, a band from the lowest to the highest."""
     mean = values.mean(axis=0)
     axes.plot(
@@ -72,16 +73,17 @@ def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values
         )
 
 
-def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], np.ma.MaskedArray]:
     """Iterations (n) and the curves' values at these (curves×n); n is at most ``BINS``.
 
-    At an iteration that only another curve has, a curve is interpolated.
+    At an iteration that only another curve has, a curve is interpolated. Before its first and after its last one, as of
+    a run that is not finished, its values are masked.
     """
     iterations = np.array(sorted(set().union(*curves)))
-    values = [np.interp(iterations, *np.array(sorted(curve.items())).T) for curve in curves]
-    bins = [np.array_split(row, min(BINS, len(iterations))) for row in (iterations, *values)]
-    means = np.array([[part.mean() for part in row] for row in bins])
-    return means[0], means[1:]
+    values = [np.interp(iterations, *np.array(sorted(curve.items())).T, np.nan, np.nan) for curve in curves]
+    rows = np.ma.masked_invalid([iterations, *values])
+    means = np.ma.stack([part.mean(axis=1) for part in np.array_split(rows, min(BINS, len(iterations)), axis=1)], 1)
+    return means[0].data, means[1:]
 
 
 def training_section(tasks: Sequence[ComparedTask]) -> Section:

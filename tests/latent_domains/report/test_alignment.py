@@ -30,7 +30,10 @@ def test_curves_are_averaged_in_bins_and_read_off_between_their_points():
     np.testing.assert_allclose(values[1], iterations)
     iterations, values = binned([{0: 0.0, 10: 10.0}, {5: 1.0}])
     assert iterations.tolist() == [0, 5, 10]
-    assert values.tolist() == [[0, 5, 10], [1, 1, 1]]
+    assert values.tolist() == [[0, 5, 10], [None, 1, None]], "no value before a run begins and after it ends"
+    iterations, values = binned([long, {i: 7.0 for i in long if i < 500}])
+    assert values[1].tolist() == BINS // 2 * [7.0] + BINS // 2 * [None]
+    assert values.mean(axis=0)[-1] == iterations[-1], "a run that is not finished takes no part in the end"
 
 
 def test_names_that_no_page_can_hold_and_letters_that_the_font_lacks(recwarn):

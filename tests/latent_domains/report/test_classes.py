@@ -9,7 +9,9 @@ from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import classes
 from latent_domains.report.build import build
+from latent_domains.report.comparison import group_runs
 from latent_domains.report.page import Charts, TableBlock
+from latent_domains.report.runs import LoadedRun, load_runs
 from tests.latent_domains.report.records import write_record
 
 
@@ -41,3 +43,13 @@ def test_very_many_classes_are_lists_and_not_cells(number, tmp_path):
     assert [len(block.charts) for block in charts] == ([1] if number == 65 else [])
     assert [len(table.rows) for table in tables] == [number]
     assert {row[0] for row in tables[0].rows} == set(names)
+
+
+def test_classes_are_called_as_the_finished_run_has_them(tmp_path):
+    counts = {"usps": {"accuracy": 1.0, "test_images": 10, "confusion": np.eye(10, dtype=int).tolist()}}
+    names = [f"class {label}" for label in range(10)]
+    finished = make_experiment("digits", "dial")
+    [run], _ = load_runs([write_record(tmp_path / "run.json", finished, 1.0, targets=counts, classes=names)])
+    begun = LoadedRun("begun", tmp_path, make_experiment("digits", "source_only"), None, None)
+    section = classes.classes_section(group_runs([begun, run]), [begun, run])
+    assert {row[0] for row in section.blocks[-1].rows} == set(names)
