@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.validation import Number, Positive, Rate
+
 Values = NDArray[np.uint8 | np.float32]
 """A stored image: C×H×W, colour as B, G, R."""
 
@@ -17,10 +19,10 @@ class Preprocessing:
     for all channels or one for each (B, G, R).
     """
 
-    stored_shape: tuple[int, int, int]
-    crop: int | None
-    mean: tuple[float, ...]
-    scale: float
+    stored_shape: tuple[Positive, Positive, Positive]
+    crop: Positive | None
+    mean: tuple[Number, ...]
+    scale: Rate
 
     @property
     def shape(self) -> tuple[int, int, int]:

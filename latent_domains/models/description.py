@@ -1,5 +1,6 @@
 """The description beside a model's files, as JSON: the names of its classes, and how an image becomes its input."""
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +9,7 @@ from annotated_types import MinLen
 from pydantic import AfterValidator
 
 from latent_domains.common.files import expect_file, json_text, read_json
+from latent_domains.common.pixel_limit import most_pixels
 from latent_domains.common.validation import checked
 from latent_domains.data.preprocessing import Preprocessing
 
@@ -19,7 +21,9 @@ def _distinct(classes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _consistent(form: Preprocessing) -> Preprocessing:
-    if min(form.stored_shape) < 1 or not 1 <= (form.crop or 1) <= min(form.stored_shape[1:]):
+    if math.prod(form.stored_shape[1:]) > most_pixels():
+        raise ValueError(f"stored_shape: found {list(form.stored_shape)}, expected at most {most_pixels()} pixels")
+    if (form.crop or 1) > min(form.stored_shape[1:]):
         raise ValueError(f"crop: found {form.crop} of images of {list(form.stored_shape)}, expected one that fits")
     if len(form.mean) not in (0, 1, form.stored_shape[0]):
         raise ValueError(f"mean: found {list(form.mean)}, expected one value, or one for each channel")
