@@ -19,6 +19,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT
+from latent_domains.common.wording import harmless
 from latent_domains.report.build import build
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import add_choice_options, definition_file
@@ -80,5 +81,5 @@ def main() -> None:
         out = paths[0] / "report.html"
     page = build(paths, out, table=table, pictured=options.show, figures=options.figures)
     for note in page.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(harmless(f"note: {note}"), file=sys.stderr)
     print(f"report: {out}")

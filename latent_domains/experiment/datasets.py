@@ -12,7 +12,7 @@ from annotated_types import Interval
 from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Rate, checked
-from latent_domains.common.wording import by
+from latent_domains.common.wording import by, harmless
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
@@ -434,8 +434,8 @@ def from_json(values: Any) -> Dataset:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether a folder of this name can lie in another one."""
-    return name not in ("", ".", "..") and not {"/", "\0"}.intersection(name)
+    """Whether a folder of this name can lie in another one, and a terminal print it."""
+    return name not in ("", ".", "..") and "/" not in name and harmless(name) == name
 
 
 def _check(data: Dataset) -> None:

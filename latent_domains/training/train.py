@@ -19,7 +19,7 @@ from latent_domains.common.caffe_log import History
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
 from latent_domains.common.files import expect_no_link, naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.common.wording import some
+from latent_domains.common.wording import harmless, some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import expect_caffemodel
 from latent_domains.models.weights import check_weights, for_caffe
@@ -276,4 +276,4 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
                 "write the run again with the other --geometry"
             )
     lists = {"loaded": some(fit.loaded), "begin anew": ", ".join(fit.missing), "not used": ", ".join(fit.unused)}
-    return f"{weights.name}: " + "; ".join(f"{what}: {names or 'none'}" for what, names in lists.items())
+    return harmless(f"{weights.name}: " + "; ".join(f"{what}: {names or 'none'}" for what, names in lists.items()))

@@ -56,6 +56,7 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
         ({"classes": 1}, "dataset: classes: found 1"),
         ({"name": "../mine"}, "dataset: name: got '../mine', expected a folder's name"),
         ({"domains": ("indoor", "outdoor", "")}, "dataset: domains: got .*, expected folders' names"),
+        ({"domains": ("indoor", "out\x1b[2J")}, "dataset: domains: got .*, expected folders' names"),
         ({"counts": {"indoor": 3}}, "dataset: counts: got"),
         ({"mean": (1.0, 2.0)}, "dataset: mean: got"),
         ({"crop": 300}, "crop 300: expected what gives the"),

@@ -209,10 +209,13 @@ def test_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny
     for layer in model.layer[1:]:
         for blob in layer.blobs:
             nvidia_weights.pack(blob)
+    model.layer.add(name="odd\x1b[2J").blobs.add(data=[1])  # a terminal would obey it
     kept.write_bytes(model.SerializeToString())
     done = program("train", "--threads", "1", "--weights", kept, second.path)
     assert done.returncode == 0, done.stderr
-    said = r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: none"
+    said = (
+        r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: odd\\x1b\[2J"
+    )
     assert re.search(said, done.stderr + done.stdout)
     after = caffe_pb2.NetParameter.FromString(second.latest_snapshot().model.read_bytes())
     blobs = {layer.name: layer.blobs[0].data for layer in after.layer if layer.name in ("conv2", "fc3", "domain_fc4")}
