@@ -45,7 +45,7 @@ def _facts(record: Record) -> dict[str, str]:
     if training and (differences := [session.differs for session in training.sessions if session.differs]):
         facts["resumed with"] = "; ".join(differences)
     if training and training.weights:
-        facts["began from"] = f"{training.weights.file}, SHA-256 {training.weights.sha256}"
+        facts["began from"] = f"{training.weights.file}, SHA-256 {training.weights.sha256 or 'unknown'}"
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in facts.items()}
 
 

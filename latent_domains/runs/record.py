@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from latent_domains.common.files import read_json
 from latent_domains.common.program import ProgramError
@@ -88,10 +88,16 @@ class Session(_Object):
     differs: str | None = None
 
 
+def _file_name(name: str) -> str:
+    if Path(name).name != name:
+        raise ValueError(f"found {name!r}, expected a file's name, without its folder")
+    return name
+
+
 class BegunFrom(_Object):
     """The caffemodel that a training began from."""
 
-    file: str
+    file: Annotated[str, AfterValidator(_file_name)]
     sha256: str | None = None
 
 
