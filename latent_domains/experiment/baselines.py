@@ -11,6 +11,9 @@ DISCOVERY = ("gong2013", "hoffman2012")
 KERNEL = (*DISCOVERY, "gfk")
 """Those with a geodesic flow kernel, and a choice of CLASSIFIERS in it."""
 
+UNADAPTED = ("1nn", "svm", "logistic")
+"""Those that learn from the sources alone."""
+
 SEEDLESS = ("gfk", "1nn", "1nn_own_z", "svm", "logistic", "logistic_own_z")
 """Those without random numbers: one run counts for all seeds of a table, unless each seed has data of its own."""
 

@@ -8,6 +8,8 @@ from tqdm import tqdm
 
 from latent_domains.common.files import check_free, write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.baselines import UNADAPTED
+from latent_domains.experiment.methods import METHODS
 from latent_domains.report.accuracy import accuracy_section
 from latent_domains.report.alignment import alignment_section
 from latent_domains.report.classes import classes_section
@@ -119,6 +121,7 @@ def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun])
     """Sum up the main numbers in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
+    unadapted = {*UNADAPTED, *(name for name, method in METHODS.items() if not method.sees_target)}
     for task in tasks:
         lines = [line for line in task.lines if line.mean is not None]
         if not lines:
@@ -128,7 +131,7 @@ def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun])
             tested = "+".join(task.targets)
             lead.append(f"{best.name} on {task.name}: {best.mean:.1f} % of the test images of {tested} are right.")
         else:
-            plain = [line for line in lines if line.method in ("plain", "source_only", "logistic")]
+            plain = [line for line in lines if line.method in unadapted]
             mean = "mean" if best.n > 1 else "accuracy"
             said = f"{task.name}: the best {mean} is {best.mean:.1f} % ({best.name})"
             if plain and best not in plain:
