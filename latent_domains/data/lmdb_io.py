@@ -223,6 +223,8 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
     file = path / "data.mdb"
     if not is_lmdb(path):
         raise ProgramError(f"{path}: no data.mdb in it, expected an LMDB folder")
+    if (lock := path / "lock.mdb").resolve().name != lock.name:
+        raise ProgramError(f"{lock}: a link to {lock.readlink()}, into which Caffe would write: delete the link")
     size = file.stat().st_size
     try:
         with _environment(path) as env:

@@ -108,6 +108,18 @@ def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     assert names(path) == ["data.mdb", "source.json"]
 
 
+def test_a_link_in_place_of_the_lock_file_is_told(tmp_path):
+    """Caffe opens it, and writes its own contents over those of another file."""
+    path, other = write(tmp_path / "db", (noise(3, 3), 5)), write(tmp_path / "other", (noise(3, 3), 6))
+    (other / "lock.mdb").touch()
+    (path / "lock.mdb").symlink_to(other / "lock.mdb")
+    assert lmdb_io.read_labels(path).tolist() == [5]
+    (path / "lock.mdb").unlink()
+    (path / "lock.mdb").symlink_to(tmp_path / "precious")
+    with pytest.raises(ProgramError, match=r"db/lock\.mdb: a link to .*precious, into which Caffe would write: delete"):
+        lmdb_io.count(path)
+
+
 # --- describing
 
 
