@@ -143,7 +143,10 @@ def check_mode(run: RunFolder, mode: str | None = None) -> None:
 
 
 def _check_paths(run: RunFolder) -> None:
-    """Check that the solver names this folder's nets and snapshots: in a copied folder it names the original's."""
+    """Check that the solver names this folder's nets and snapshots, and the nets the LMDBs of ``experiment.json``.
+
+    In a copied folder the solver names the original's.
+    """
     solver = run.read_solver()
     paths = [
         ("train_net", [solver.train_net], [run.net("train")]),
@@ -157,6 +160,14 @@ def _check_paths(run: RunFolder) -> None:
                 f"{run.solver}: {name} is {', '.join(map(repr, found))}, expected {', '.join(map(repr, expected))}; "
                 f"if the folder was moved or copied, move it back or {AGAIN}"
             )
+    for net in ("train", *run.experiment.task.tests):
+        lmdbs = run.lmdbs_of(net)
+        for layer in run.read_net(net).layer:
+            lmdb, source = lmdbs.get(layer.name), ROOT / layer.data_param.source
+            if lmdb is not None and source.resolve() != lmdb.resolve():
+                raise ProgramError(
+                    f"{run.net(net)}: layer {layer.name} reads {source}, expected {lmdb} by experiment.json: {AGAIN}"
+                )
 
 
 def check_data(run: RunFolder) -> None:

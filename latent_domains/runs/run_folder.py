@@ -70,6 +70,13 @@ class RunFolder:
             for target in self.experiment.task.tests.values()
         }
 
+    def lmdbs_of(self, net: str) -> dict[str, Path]:
+        """LMDBs of the Data layers of the train net or of a test net, by the layer's name."""
+        if net in self.experiment.task.tests:
+            return {"data": self.test_lmdbs[self.experiment.task.tests[net]]}
+        lmdbs = {f"data_{part}": lmdb for part, lmdb in self.train_lmdbs.items()}
+        return lmdbs | {f"domain_label_{part}": lmdb for part, lmdb in self.domain_labels.items()}
+
     @property
     def test_nets(self) -> dict[str, Path]:
         """The test net of each target that is tested."""
@@ -110,15 +117,16 @@ class RunFolder:
     def load_net(self, name: str, phase: int, weights: Path | None = None) -> caffe.Net:
         """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
-        Its Data layers read the LMDBs in the stored order, even if training shuffles. Raises ProgramError if Caffe
-        refuses the net, as it may after somebody edited it, or if a snapshot is that of another net.
+        Its Data layers read the LMDBs that ``experiment.json`` means, in the stored order, even if training shuffles.
+        Raises ProgramError if Caffe refuses the net, as it may after somebody edited it, or if a snapshot is that of
+        another net.
         """
-        definition = self.read_net(name)
+        definition, lmdbs = self.read_net(name), self.lmdbs_of(name)
         if self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns:
             check_loads(self.net(name), phase)
         for layer in definition.layer:
             if layer.type == "Data":
-                layer.data_param.source = str(ROOT / layer.data_param.source)
+                layer.data_param.source = str(lmdbs.get(layer.name, ROOT / layer.data_param.source))
                 layer.data_param.ClearField("shuffle_seed")
                 layer.data_param.ClearField("records")
         net = open_net(definition, phase)

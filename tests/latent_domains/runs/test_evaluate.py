@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 
 import numpy as np
@@ -11,9 +12,10 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data.lmdb_io import read_labels
 from latent_domains.runs.evaluate import domains_summary, evaluate
 from latent_domains.runs.record import DomainUsage
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.programs import program
-from tests.run_folders import small, spoil
+from tests.run_folders import edit, small, spoil
 from tests.training import train_here
 
 
@@ -30,6 +32,14 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
     assert record.accuracy == pytest.approx(shown, abs=1e-5)
     labels = read_labels(trained.test_lmdbs["usps"])
     assert np.sum(record.targets["usps"].confusion, axis=1).tolist() == np.bincount(labels, minlength=10).tolist()
+
+
+@pytest.mark.program
+def test_the_test_images_are_those_that_the_record_names(trained, tmp_path):
+    """Whatever the test net says, which was trained with."""
+    folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
+    edit(folder.net("test"), "usps_test", "mnist_test")
+    assert evaluate(folder).targets == trained.read_record().targets
 
 
 @pytest.mark.program

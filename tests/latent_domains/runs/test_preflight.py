@@ -144,6 +144,8 @@ def test_preflight_sees_domain_labels_out_of_step(tiny_data, tmp_path):
         ("solver", "max_iter", "maximum", "solver.prototxt: not a prototxt of Caffe's: "),
         ("solver", "test_iter: 1\n", "", r"solver.prototxt: test_iter is [], expected 1 of at least 1"),
         ("test", "batch_size: 30", "batch_size: 0", "test.prototxt: Data layers have batch sizes [0], expected one of"),
+        ("test", "digits/usps_test", "digits/mnist_test", "layer data reads "),
+        ("train", "digits/usps_train", "digits/usps_test", "layer data_usps reads "),
         ("test", "layer {", "lair {", "test.prototxt: not a net's prototxt: "),
         (
             "train",
