@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
+from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Paths
 from latent_domains.common.files import remove
 from latent_domains.common.program import ProgramError
@@ -26,12 +27,21 @@ class Decision(StrEnum):
 
 
 def decide(paths: Paths, *, replaces: bool) -> Decision:
-    """Decide about the training in ``paths``. Raises ProgramError if it goes on and its run folder is damaged."""
+    """Decide about the training in ``paths``.
+
+    Raises ProgramError if it goes on and its run folder is damaged, or was begun at another place: its nets read there.
+    """
     if replaces:
         return Decision.REPLACE
     if not paths.run.exists():
         return Decision.NEW
-    return Decision.FINISHED if RunFolder.load(paths.run).record.exists() else Decision.CONTINUE
+    folder = RunFolder.load(paths.run)
+    if folder.data_folder.resolve() != paths.data.resolve():
+        raise ProgramError(
+            f"{paths.root} was moved or copied: its run reads {folder.data_folder}, expected {paths.data} (its model "
+            f"can be used anywhere; to go on, move it back, or {OTHERWISE})"
+        )
+    return Decision.FINISHED if folder.record.exists() else Decision.CONTINUE
 
 
 def has_begun(paths: Paths) -> bool:

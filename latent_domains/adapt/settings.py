@@ -7,6 +7,9 @@ from typing import Any
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
 
+OTHERWISE = "choose another --out, or pass --force to begin anew"
+"""What to do if a folder was begun otherwise."""
+
 
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool, by_default: Collection[str] = ()) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
@@ -28,9 +31,7 @@ def keep(file: Path, settings: Mapping[str, Any], *, begun: bool, by_default: Co
     different = [key for key in said if settings[key] != there[key]]
     if different:
         words = "; ".join(f"{key} was {_word(there[key])}, is {_word(settings[key])}" for key in different)
-        raise ProgramError(
-            f"{file.parent} was begun with other options: {words} (choose another --out, or pass --force to begin anew)"
-        )
+        raise ProgramError(f"{file.parent} was begun with other options: {words} ({OTHERWISE})")
 
 
 def _word(value: Any) -> str:

@@ -9,6 +9,7 @@ from latent_domains.adapt.comparisons import baseline_files, compared_records, w
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
 from latent_domains.adapt.results import write_domains, write_readme
+from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Task
 from latent_domains.backbones.pictures import describe_pictures
 from latent_domains.common.files import json_text, write_text
@@ -27,12 +28,13 @@ from latent_domains.experiment.recipe import Recipe
 from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
+from latent_domains.runs.contents import check_same_images
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.lock import check_unlocked
 from latent_domains.runs.predict import open_classifier
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.write import write_run
+from latent_domains.runs.write import check_holds, write_run
 from latent_domains.training.train import loaded_from, train_all
 
 FEWEST_ROWS = 8
@@ -129,7 +131,7 @@ def open_run(task: Task, experiment: Experiment, decision: Decision, solver_mode
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:
         check_unlocked(paths.run)
-        raise ProgramError(f"{paths.run}: another experiment than asked for: pass --force, or choose another --out")
+    check_holds(folder, experiment, paths.data, OTHERWISE)
     return folder
 
 
@@ -138,6 +140,8 @@ def train(
 ) -> None:
     """Train and evaluate; on a CPU, first say how long it takes."""
     snapshot, mode = folder.latest_snapshot(), requested_mode(solver_mode) or mode_of(folder)
+    if snapshot or decision is Decision.FINISHED:
+        check_same_images(folder, OTHERWISE)
     left = folder.experiment.recipe.iterations - (snapshot.iteration if snapshot else 0)
     if left and mode == "CPU" and decision is not Decision.FINISHED:
         check_unlocked(folder.path)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.common.files import expect_file
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.convert.torch.conversion import converted_file
@@ -66,7 +67,7 @@ def check_begun(option: str | None, folder: RunFolder, converted: Path) -> None:
         return
     if option:
         file = starting_weights(option, folder.experiment, converted)
-    check_same_weights(folder, file, "choose another --out, or pass --force to begin anew")
+    check_same_weights(folder, file, OTHERWISE)
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:

@@ -280,7 +280,11 @@ def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any
     names = dict.fromkeys([*wanted, *found])
     different = [(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
     if there.data != here.data:
-        other = there.dataset if there.dataset != here.dataset else f"{there.dataset}, described otherwise"
+        other = there.dataset
+        if other == here.dataset:
+            names = [field.name for field in fields(Dataset) if field.compare]
+            unlike = [name for name in names if getattr(there.data, name) != getattr(here.data, name)]
+            other += f" with other {', '.join(unlike)}"
         different.insert(0, ("dataset", other, here.dataset))
     return different
 

@@ -33,15 +33,15 @@ def file_contents(folder: RunFolder) -> dict[str, str]:
     return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 
 
-def check_same_images(folder: RunFolder) -> None:
-    """Raise ProgramError if an LMDB of a trained run holds other records now."""
+def check_same_images(folder: RunFolder, remedy: str = f"build those again, or {AGAIN}") -> None:
+    """Raise ProgramError, with the ``remedy``, if an LMDB of a trained run holds other records now."""
     training = folder.read_training()
     known = (training and training.lmdbs) or {}
     for name, path in _lmdbs(folder).items():
         if name in known and is_lmdb(path) and (found := contents(path)) != known[name]:
             raise ProgramError(
                 f"{path}: other records than {folder.path} was trained on: their sha256 was {known[name]}, is {found}; "
-                f"build those again, or {AGAIN}"
+                f"{remedy}"
             )
 
 

@@ -98,16 +98,21 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
     return folder
 
 
-def check_holds(folder: RunFolder, experiment: Experiment, data: Path) -> None:
-    """Raise ProgramError if a run folder holds another experiment, or reads the LMDBs of another data folder."""
+def check_holds(
+    folder: RunFolder,
+    experiment: Experiment,
+    data: Path,
+    remedy: str = "move it away, or name another folder with --runs or --data",
+) -> None:
+    """Raise ProgramError, with the ``remedy``, if a run folder holds another experiment, or reads another data folder.
+
+    The data folder is that of its LMDBs.
+    """
     found = differences(folder.experiment, experiment)
-    if (theirs := from_root(folder.data_folder)) != (ours := from_root(data)):
-        found.append(("data", theirs, ours))
+    if folder.data_folder.resolve() != data.resolve():
+        found.append(("data", from_root(folder.data_folder), from_root(data)))
     if difference := [f"{name} is {there!r} there, {here!r} here" for name, there, here in found]:
-        raise ProgramError(
-            f"{folder.path} holds another experiment: {'; '.join(difference)} "
-            "(move it away, or name another folder with --runs or --data)"
-        )
+        raise ProgramError(f"{folder.path} holds another experiment: {'; '.join(difference)} ({remedy})")
 
 
 def _count(lmdb: Path, published: int) -> int:

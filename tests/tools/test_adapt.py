@@ -30,6 +30,7 @@ from latent_domains.experiment.networks import LITE0
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
 from tests.programs import Done, interrupt, names, program, replacing
+from tests.run_folders import edit
 from tests.shapes import CLASSES, picture, plant_domain
 
 pytestmark = pytest.mark.program
@@ -461,6 +462,7 @@ def test_another_choice_and_features_of_other_weights_are_refused(adapted, pacs,
     refused = "--network was lite0, is mnist; --branch-input was early, is not given"
     assert refused in on_features(pacs, out, "--network", "mnist").stderr
     shutil.copytree(out, tmp_path / "out")
+    edit(tmp_path / "out" / "run" / "experiment.json", str(out), str(tmp_path / "out"))  # it reads the copy
     note = tmp_path / "out" / "data" / "out_lite0" / "photo" / "source.json"
     note.write_text(note.read_text().replace(LITE0.hashes["sha256"], "0" * 64))
     done = on_features(pacs, tmp_path / "out")

@@ -56,7 +56,7 @@ def test_the_datasets_description_is_that_of_the_run(tiny_data, tmp_path):
     folder = open_run(task(ours.root), experiment, Decision.NEW, "CPU")
     assert from_json(json.loads(ours.dataset.read_text())) == experiment.data
     assert open_run(task(ours.root), experiment, Decision.CONTINUE, "CPU") == folder
-    with pytest.raises(ProgramError, match="run: another experiment than asked for: pass --force"):
+    with pytest.raises(ProgramError, match=r"another experiment: method is 'source_only' there, 'dial' here.*--force"):
         open_run(task(ours.root), make_experiment("digits", "dial"), Decision.CONTINUE, "CPU")
 
 
@@ -76,6 +76,16 @@ def test_what_is_done_with_a_folder_is_decided_by_its_run_and_force(tiny_data, t
     assert [file.name for file in paths.root.iterdir()] == ["settings.json"]
 
 
+def test_a_folder_that_was_moved_is_refused_before_anything_is_built(tiny_data, tmp_path):
+    """Its run reads the LMDBs of the old place, where others may be by now. A link to the old place is no other one."""
+    begin(tmp_path / "task", tiny_data)
+    (tmp_path / "task").rename(tmp_path / "moved")
+    with pytest.raises(ProgramError, match=r"moved was moved or copied: its run reads .*task/data, expected .*--force"):
+        decide(Paths(tmp_path / "moved"), replaces=False)
+    (tmp_path / "task").symlink_to("moved")
+    assert decide(Paths(tmp_path / "moved"), replaces=False) is Decision.CONTINUE
+
+
 def test_a_folder_that_was_begun_before_there_was_an_option_goes_on(tmp_path):
     """Its run says what was done then, and is compared as well."""
     file = tmp_path / "settings.json"
@@ -90,6 +100,14 @@ def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_d
     (folder.data_folder / "digits").unlink()
     with pytest.raises(ProgramError, match="no LMDB there; build it with"):
         train(folder, Decision.CONTINUE, None, 1, "CPU")
+
+
+def test_a_finished_run_of_other_records_is_refused_with_advice_for_adapt(tiny_data, tmp_path):
+    folder = begin(tmp_path / "task", tiny_data)
+    name = folder.experiment.data.train_lmdb(folder.experiment.sources[0])
+    folder.training.write_text(json.dumps({"seconds": 1.0, "lmdbs": {name: "of yesterday"}}))
+    with pytest.raises(ProgramError, match=r"was of yesterday, is .*; choose another --out, or pass --force"):
+        train(folder, Decision.FINISHED, None, 1, "CPU")
 
 
 @pytest.mark.parametrize(("images", "interval"), [(4_000, 200), (20_000, 417), (172_500, 1200)])

@@ -149,6 +149,13 @@ def test_what_was_described_for_its_network_is_no_other_experiment():
     ]
 
 
+def test_what_differs_in_a_description_of_the_same_name_is_named():
+    data = DATASETS["pacs"]
+    other = replace(data, counts={**data.counts, "sketch": 1}, mirror=not data.mirror)
+    found = differences(make_experiment(other, "mda"), make_experiment(data, "mda"))
+    assert found == [("dataset", "pacs with other counts, mirror", "pacs")]
+
+
 FLAT = """{
     "dataset": "pacs", "sources": ["art_painting", "cartoon", "photo"], "targets": ["sketch"], "method": "METHOD",
     "k": K, "k_target": 1, "undivided": false, "shares": [], "known_share": 0.0, "branch_norm": "layers",
