@@ -207,7 +207,7 @@ class Table(TableDefinition):
     name: str
     data: Dataset
     files: tuple[Path, ...]
-    """Its own, and that of the table that it is like, if any."""
+    """Its own, that of the table that it is like, if any, and the description of a dataset that is none of ours."""
 
     @property
     def in_paper(self) -> bool:
@@ -242,7 +242,8 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
         values["seeds"] = seeds
     file = checked(TableDefinition, values, str(path))
     dataset, data = _dataset(file.dataset, path)
-    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data, files=files)
+    described = () if dataset in DATASETS else (Path(dataset),)
+    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data, files=(*files, *described))
     if table.data_per_seed and data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     compared = [row.name for row in table.rows if row.cited is None]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -257,6 +257,13 @@ def test_a_table_may_be_like_another_one(tmp_path):
     assert seven.files == (tmp_path / "seven.yaml", tmp_path / "table.yaml")
     (tmp_path / "office31.yaml").write_text("like: office31\nseeds: [7]")
     assert load(tmp_path / "office31.yaml").rows == load(EXPERIMENTS / "office31.yaml", seeds=(7,)).rows
+
+
+def test_the_description_of_ones_own_dataset_is_a_file_of_the_table(tmp_path):
+    """So the workflow makes the table again, and says which records are of other images, where it is a new one."""
+    (tmp_path / "mine.json").write_text(json.dumps(replace(DATASETS["digits"], name="mine").to_json()))
+    (tmp_path / "table.yaml").write_text(GOOD.replace("dataset: digits", "dataset: mine.json"))
+    assert load(tmp_path / "table.yaml").files == (tmp_path / "table.yaml", tmp_path / "mine.json")
 
 
 @pytest.mark.parametrize(
