@@ -49,6 +49,9 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
         Raises ProgramError if source and target have no subspaces of dimension ``n_components``.
         """
         largest = largest_dimension(X, X_target)
+        for name, rows in (("source", X), ("target", X_target)):
+            if not np.ptp(rows, axis=0).any():
+                raise ProgramError(f"{name}: all {len(rows)} samples are the same, expected some that differ")
         if self.n_components is not None and not 1 <= self.n_components <= largest:
             raise ProgramError(f"dimension of the subspaces: got {self.n_components}, expected 1 to {largest}")
         limit = min(largest, MAX_DIMENSIONS) if self.n_components is None else self.n_components

@@ -108,7 +108,8 @@ def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float
         row, column = np.argwhere(~finite)[0]
         value = features[row, column]
         raise ProgramError(f"{path}: features: found {value} in row {row + 1}, column {column + 1}, expected numbers")
-    if (odd := np.flatnonzero((labels % 1 != 0) | (labels < 0) | (labels > 2**31 - 1))).size:  # NaN % 1 is no 0
+    whole = (labels == np.floor(labels)) & (labels >= 0) & (labels < 2**31)  # NaN is equal to nothing
+    if (odd := np.flatnonzero(~whole)).size:
         value = labels[odd[0]]
         raise ProgramError(f"{path}: labels: found {value:g} in row {odd[0] + 1}, expected whole numbers from 0 on")
     return LabelledFeatures(features, labels.astype(np.int64))

@@ -150,6 +150,7 @@ def text(contents: str | bytes, kind: str) -> Callable[[Path], None]:
         (".mat", text(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM", ".mat"), "found one of MATLAB 7.3 (HDF5)"),
         (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
         (".npz", npz(X=rows(0), y=LABELS / 2), "labels: found 0.5 in row 1, expected whole numbers from 0 on"),
+        (".npz", npz(X=rows(0), y=LABELS + np.inf), "labels: found inf in row 1, expected whole"),
         (".npz", npz(X=np.array([{}] * 6), y=LABELS), "not a whole .npz file of numbers: Object arrays"),
         (".npz", text(b"PK\3\4 and no more", ".npz"), "not a whole .npz file of numbers: "),
         (".csv", text("a,b\n", ".csv"), "found a name that ends in '.csv', expected one of .mat, .npz"),

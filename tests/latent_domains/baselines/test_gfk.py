@@ -100,3 +100,11 @@ def test_subspaces_that_cannot_be_are_refused(source, target, n_components, mess
     rng = np.random.default_rng(0)
     with pytest.raises(ProgramError, match=message):
         GeodesicFlowKernel(n_components).fit(rng.normal(size=source), rng.normal(size=target))
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_samples_that_are_all_the_same_have_no_subspace(name):
+    rows = np.random.default_rng(0).normal(size=(2, 9, 12))
+    rows[("source", "target").index(name)] = 1
+    with pytest.raises(ProgramError, match=f"{name}: all 9 samples are the same, expected some that differ"):
+        GeodesicFlowKernel().fit(*rows)
