@@ -8,6 +8,17 @@ from latent_domains.experiment.experiment import Experiment
 from latent_domains.nets.blocks import python_layer
 
 
+def loss_weights(experiment: Experiment) -> dict[str, float]:
+    """The weight of each loss layer, by its name, that a setting decides."""
+    recipe = experiment.recipe
+    return {
+        "entropy_class": recipe.lambda_c,
+        "entropy_domain": recipe.lambda_d,
+        "entropy_target_domain": recipe.lambda_d,
+        "loss_domain": recipe.lambda_t,
+    }
+
+
 def classification(n: NetSpec, scores: Top, labels: Top) -> None:
     """First term: log-loss of the labelled source images; and their accuracy, for the log."""
     n.loss_class = L.SoftmaxWithLoss(scores, labels)
@@ -16,7 +27,7 @@ def classification(n: NetSpec, scores: Top, labels: Top) -> None:
 
 def target_entropy(n: NetSpec, experiment: Experiment, scores: Top) -> None:
     """Third term: λ_C h_C, the entropy of the class predictions on the target."""
-    n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=experiment.recipe.lambda_c)
+    n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=loss_weights(experiment)["entropy_class"])
 
 
 def domain_prediction(
@@ -24,12 +35,13 @@ def domain_prediction(
 ) -> None:
     """Second and fourth term: λ_t log-loss where the source domain is known, λ_D h_D where it is not."""
     bottoms = (logits,) if domain_labels is None else (logits, domain_labels)
-    n.entropy_domain = python_layer("EntropyLossLayer", *bottoms, loss_weight=experiment.recipe.lambda_d)
+    weights = loss_weights(experiment)
+    n.entropy_domain = python_layer("EntropyLossLayer", *bottoms, loss_weight=weights["entropy_domain"])
     if domain_labels is not None:
         n.loss_domain = L.SoftmaxWithLoss(
             logits,
             domain_labels,
-            loss_weight=experiment.recipe.lambda_t,
+            loss_weight=weights["loss_domain"],
             loss_param={"ignore_label": -1, "normalization": P.Loss.VALID},
         )
     if experiment.method.lambda_b:
@@ -38,7 +50,8 @@ def domain_prediction(
 
 def target_domain_prediction(n: NetSpec, experiment: Experiment, logits: Top) -> None:
     """λ_D h_D of latent target domains (section 4.2, multi-target)."""
-    n.entropy_target_domain = python_layer("EntropyLossLayer", logits, loss_weight=experiment.recipe.lambda_d)
+    weight = loss_weights(experiment)["entropy_target_domain"]
+    n.entropy_target_domain = python_layer("EntropyLossLayer", logits, loss_weight=weight)
 
 
 def balance(n: NetSpec, experiment: Experiment, logits: Top, rows: int) -> None:

@@ -6,6 +6,7 @@ would abort in C++, train on the wrong data, or write into another folder.
 """
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,10 +27,11 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, contents, count, describe
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.lmdb_plans import common_classes, common_features, features_of
-from latent_domains.experiment.batches import published_counts
+from latent_domains.experiment.batches import batch_sizes, published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import made_by
 from latent_domains.models.graph import kind
+from latent_domains.nets.losses import loss_weights
 from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
@@ -107,6 +109,7 @@ def check_nets(run: RunFolder) -> None:
                 f"{sorted(expected_domains)} by experiment.json (k={experiment.k}, k_target={experiment.k_target}): "
                 f"{AGAIN}"
             )
+    _check_train_net(run)
 
 
 def _check_solver(run: RunFolder) -> None:
@@ -129,6 +132,26 @@ def _check_solver(run: RunFolder) -> None:
                 f"{run.solver}: {field.name} is {_said(field, found)}, expected {_said(field, expected)} by "
                 f"experiment.json: {AGAIN}"
             )
+
+
+def _check_train_net(run: RunFolder) -> None:
+    """Check that losses have the weights, and batches the images, that ``experiment.json`` says."""
+    experiment, net = run.experiment, run.net("train")
+    weights = loss_weights(experiment)
+    for layer in run.read_net("train").layer:
+        found = layer.loss_weight[0] if layer.loss_weight else 1.0
+        if layer.name in weights and not math.isclose(found, weights[layer.name], rel_tol=1e-6):
+            raise ProgramError(
+                f"{net}: loss_weight of {layer.name} is {found:.7g}, expected {weights[layer.name]:.7g} by "
+                f"experiment.json: {AGAIN}"
+            )
+    if experiment.recipe.batch_split != "by_size":
+        expected = batch_sizes(experiment, {})
+        for part, rows in run.batch_rows().items():
+            if rows != expected[part]:
+                raise ProgramError(
+                    f"{net}: a batch has {rows} images of {part}, expected {expected[part]} by experiment.json: {AGAIN}"
+                )
 
 
 def _said(field: FieldDescriptor, value: Any) -> str:
