@@ -57,8 +57,7 @@ def remove_results(paths: Paths, needed: Iterable[Path]) -> None:
     for run in (paths.run, paths.features.run):
         if is_run_folder(run):
             check_unlocked(run)
-    results = (paths.readme, paths.report, paths.domains, paths.predictions, *paths.model_files)
-    old = (*results, paths.baselines, paths.run, paths.data, paths.features.root)
+    old = (*paths.results, paths.run, paths.data, paths.features.root)
     for file in needed:
         if any(file.resolve().is_relative_to(path) for path in old):
             raise ProgramError(f"--weights {file}: --force deletes it: copy it to another folder")

@@ -48,6 +48,8 @@ class Paths:
         self.domains = root / "domains.csv"
         self.report = root / "report.html"
         self.readme = root / "README.txt"
+        self.results = (self.readme, self.report, self.domains, self.predictions, *self.model_files, self.baselines)
+        """What is made of a finished training."""
 
     @property
     def features(self) -> "Paths":

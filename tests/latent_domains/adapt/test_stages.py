@@ -76,6 +76,15 @@ def test_what_is_done_with_a_folder_is_decided_by_its_run_and_force(tiny_data, t
     assert [file.name for file in paths.root.iterdir()] == ["settings.json"]
 
 
+def test_a_training_begins_without_the_results_of_one_that_was_deleted(tiny_data, tmp_path):
+    """DIAL makes no domains.csv, and without labels there are no baselines: those of before would stay."""
+    paths = Paths(tmp_path / "task")
+    paths.baselines.mkdir(parents=True)
+    paths.domains.write_text("of a run that found domains")
+    begin(paths.root, tiny_data)
+    assert {file.name for file in paths.root.iterdir()} == {"data", "run"}
+
+
 def test_a_folder_that_was_moved_is_refused_before_anything_is_built(tiny_data, tmp_path):
     """Its run reads the LMDBs of the old place, where others may be by now. A link to the old place is no other one."""
     begin(tmp_path / "task", tiny_data)
