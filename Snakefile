@@ -49,6 +49,11 @@ def made_of(wildcards):
     return [*map(str, (*table.files, *PLAN.records(table))), *marks(PLAN.to_make(table))]
 
 
+def contents_of(wildcards):
+    """What a table is made of, for Snakemake to compare: it makes a table again whose parameters have changed."""
+    return PLAN.contents(PLAN.table(wildcards.table))
+
+
 def whole(table):
     """The files of a table's target. With the marks, Snakemake looks for missing runs even where the table is there."""
     runs = PLAN.to_make(table)
@@ -122,6 +127,7 @@ rule table:
     output: "tables/{table}.md", "tables/{table}.csv"
     params:
         options=TABLE_OPTIONS,
+        contents=contents_of,
         obstacles=lambda wildcards: "\n".join(PLAN.obstacles(PLAN.table(wildcards.table))),
     message: "tables/{wildcards.table}.md and .csv\n{params.obstacles}"
     shell: "python -m tools.tables {input[0]:q} {params.options:q} --out tables"
@@ -131,7 +137,7 @@ rule report:
     """report.html of all runs of a table."""
     input: made_of
     output: directory("tables/{table}")
-    params: options=["--runs-folder", str(CONFIG.runs), *CONFIG.choices]
+    params: options=["--runs-folder", str(CONFIG.runs), *CONFIG.choices], contents=contents_of
     log: "tables/logs/{table}.log"
     resources: mem_mb=4000
     message: "tables/{wildcards.table}/report.html"

@@ -160,6 +160,11 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     assert forced.returncode == 0 and "train digits/" not in forced.stderr
     assert stamps(tmp_path) == after
 
+    # Another definition makes the table again, even if it is older than the table, as from an archive.
+    definition.write_text(f"{definition.read_text()}\n# another definition\n")
+    os.utime(definition, (1, 1))
+    assert "tables/tiny.md" in snakemake(tmp_path, tiny_data, "-n", "tables/tiny").stdout
+
     # A run whose record is gone is made again, and no other; a shell completes the table's name as a folder's.
     (runs / SLOW / "record.json").unlink()
     again = snakemake(tmp_path, tiny_data, "-n", "tables/tiny/").stdout

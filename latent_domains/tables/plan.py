@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from latent_domains.common.contents import Digest
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -65,6 +66,14 @@ class Plan:
         """List the jobs of runs that are not finished and can be made."""
         runs = [run for run in self._unfinished(table) if not self.steps.obstacle(run)]
         return [f"{'baseline' if isinstance(run, BaselineRun) else 'train'}/{run_path(run)}" for run in runs]
+
+    def contents(self, table: Table) -> str:
+        """A hash of what a table is made of: its files, and which runs have a record or get one now.
+
+        Times do not show that a file or a record came from elsewhere, since copies may keep older ones.
+        """
+        runs = [run_path(run) for run in table.runs if self.record(run).is_file() or not self.steps.obstacle(run)]
+        return str(Digest([*((file.name, file.read_bytes()) for file in table.files), *((run, "") for run in runs)]))
 
     def obstacles(self, table: Table) -> list[str]:
         """List the reasons why runs cannot be made here, each once."""
