@@ -232,12 +232,17 @@ class RunFolder:
         return next(self.complete_snapshots(), None)
 
     def final_snapshot(self) -> Snapshot:
-        """The snapshot of the experiment's last iteration. Raises ProgramError if there is none yet."""
-        snapshot = self.latest_snapshot()
-        if snapshot is None or snapshot.iteration < self.experiment.recipe.iterations:
+        """The snapshot of the experiment's last iteration. Raises ProgramError if there is none, or none yet."""
+        snapshot, last = self.latest_snapshot(), self.experiment.recipe.iterations
+        if snapshot is None or snapshot.iteration < last:
+            if self.record.exists():  # --resume leaves such a run alone
+                raise ProgramError(
+                    f"{self.snapshots}: the snapshot of iteration {last} is gone or damaged, and the record stays: to "
+                    "have the weights again, write another folder of this run (python -m tools.write_run) and train it"
+                )
             reached = snapshot.iteration if snapshot else 0
             raise ProgramError(
-                f"{self.path}: trained to iteration {reached} of {self.experiment.recipe.iterations}: "
+                f"{self.path}: trained to iteration {reached} of {last}: "
                 f"train it first (python -m tools.train --resume {shlex.quote(str(self.path))})"
             )
         return snapshot

@@ -37,6 +37,16 @@ def test_what_is_written_aside_is_no_run(tiny_data, tmp_path):
     assert find_runs(tmp_path) == [folder.path]
 
 
+@pytest.mark.parametrize(("finished", "advice"), [(False, r"train it .*--resume"), (True, "write another folder")])
+def test_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_path):
+    """--resume would leave a run with a record alone."""
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    if finished:
+        folder.record.touch()
+    with pytest.raises(ProgramError, match=advice):
+        folder.final_snapshot()
+
+
 @pytest.mark.program
 def test_a_record_of_another_experiment_is_told(trained, tmp_path):
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
