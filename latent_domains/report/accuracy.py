@@ -51,6 +51,9 @@ def accuracy_section(tasks: Sequence[ComparedTask]) -> Section:
             blocks.append(Text(f"{why}, so there is no accuracy to show.", note=True))
         if charts:
             blocks.append(Charts(f"accuracy-{number}", charts))
+        if changed := task.changed_lmdbs:
+            said = f"Runs read different records in {', '.join(changed)}, so their accuracies cannot be compared."
+            blocks.append(Text(said, note=True))
     return Section("accuracy", "Accuracy on the target", [*blocks, _numbers(tasks)])
 
 

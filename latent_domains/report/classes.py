@@ -44,19 +44,20 @@ def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) 
     """For each class: name, test images, accuracy (%) of each run, and the commonest error of all runs together.
 
     Classes with the lowest mean accuracy come first, and of equal ones those with the most images. Classes without test
-    images have no numbers and come last.
+    images have no numbers and come last. Runs of other images may have other numbers of them: then all are named.
     """
-    images = next(iter(counts.values())).sum(axis=1)
+    images = np.array([of_run.sum(axis=1) for of_run in counts.values()])
+    most = images.max(axis=0)
     correct = np.array([of_run.diagonal() for of_run in counts.values()])
     errors = np.sum(list(counts.values()), axis=0)
     np.fill_diagonal(errors, 0)
     shares = 100 * correct / np.maximum(images, 1)
-    order = np.lexsort((-images, shares.mean(axis=0), images == 0))
+    order = np.lexsort((-most, shares.mean(axis=0), most == 0))
     return [
         (
             classes[row],
-            str(images[row]),
-            *(f"{share:.1f}" if images[row] else NOTHING for share in shares[:, row]),
+            " / ".join(map(str, dict.fromkeys(images[:, row]))),
+            *(f"{share:.1f}" if of else NOTHING for share, of in zip(shares[:, row], images[:, row], strict=True)),
             f"{classes[errors[row].argmax()]} ({errors[row].max()})" if errors[row].any() else NOTHING,
         )
         for row in order

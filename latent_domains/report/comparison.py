@@ -65,6 +65,17 @@ class ComparedTask:
         """All runs, each once."""
         return list({id(run): run for line in self.lines for run in line.runs}.values())
 
+    @property
+    def changed_lmdbs(self) -> list[str]:
+        """The LMDBs in which runs of one seed read different records. (Each seed may have LMDBs of its own.)"""
+        found: dict[tuple[int, str], set[str]] = {}
+        for run in self.runs:
+            known = (run.record and run.record.training and run.record.training.lmdbs) or {}
+            for name, contents in known.items():
+                found.setdefault((run.experiment.seed, name), set()).add(contents)
+        changed = {name for (_, name), contents in found.items() if len(contents) > 1}
+        return sorted(name for name in changed if not name.startswith("domain_labels/"))  # each run has its own
+
 
 def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None = None) -> list[ComparedTask]:
     """Group runs that are in no table: a task for each dataset and its targets, in it a line for each method.

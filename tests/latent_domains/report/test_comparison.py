@@ -42,6 +42,22 @@ def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
         group_runs(load_runs(paths)[0])
 
 
+def test_runs_that_read_other_records_under_the_same_name_are_told(tmp_path):
+    """Of one seed: each seed may have LMDBs of its own, and each run has its own domain labels."""
+    read = {"dial": ("mnist of today", 0), "source_only": ("mnist of yesterday", 0), "mda": ("mnist of seed 1", 1)}
+    for method, (contents, seed) in read.items():
+        lmdbs = {"digits/mnist_train": contents, "digits/usps_test": "the same", "domain_labels/mnist": method}
+        training = {"seconds": 1.0, "lmdbs": lmdbs}
+        write_record(tmp_path / f"{method}.json", make_experiment("digits", method, seed=seed), 0.5, training=training)
+
+    def changed(*methods):
+        (task,) = group_runs(load_runs([tmp_path / f"{method}.json" for method in methods])[0])
+        return task.changed_lmdbs
+
+    assert changed("dial", "source_only", "mda") == ["digits/mnist_train"]
+    assert changed("dial", "mda") == []
+
+
 def test_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path):
     experiments = [make_experiment("pacs", "dial", network="lite0"), make_experiment("pacs_lite0", "dial")]
     paths = [write_record(tmp_path / f"{i}.json", one, 0.5 + i / 10) for i, one in enumerate(experiments)]
