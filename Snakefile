@@ -8,8 +8,8 @@ A table is a file of experiments/. Its target makes tables/NAME.md, tables/NAME.
 Values of --config: seeds=0,1  iterations=N  images=DIR (the unpacked archive of an image set)  solver_mode=CPU|GPU
 weights=none (begin at random, not with ImageNet's)  data=DIR  runs=DIR  experiments=DIR  threads=N (of one run).
 
-A run is finished when its record is there. No rule has records or LMDBs as outputs, which Snakemake deletes before a job
-and after one that failed. A job's output is a mark: this call has made it.
+A run is finished when its record is there. No rule has records or LMDBs as outputs, which Snakemake deletes before a
+job and after one that failed. A job's output is a mark: this call has made it.
 """
 
 import os
@@ -25,12 +25,11 @@ from latent_domains.tables.plan import Plan
 
 CONFIG = Config.read(config)
 PLAN = Plan(CONFIG)
-TABLE_OPTIONS = ["--runs", str(CONFIG.runs), *CONFIG.choices]  # others make another table
+TABLE_OPTIONS, REPORT_OPTIONS = ([name, str(CONFIG.runs), *CONFIG.choices] for name in ("--runs", "--runs-folder"))
 
 os.environ.setdefault("TQDM_DISABLE", "1")  # bars fill logs; python -m tools.watch shows them
 os.environ.setdefault("SNAKEMAKE_CALL", uuid4().hex)  # a cluster's job reads this file again
-MADE = f".snakemake/made/{os.environ['SNAKEMAKE_CALL']}"
-"""The folder of marks: one for each call, so that two side by side remove none of each other's."""
+MADE = f".snakemake/made/{os.environ['SNAKEMAKE_CALL']}"  # marks: of two calls side by side none removes the other's
 
 if workflow.is_main_process and workflow.nodes is None:  # a cluster's executor has nodes
     # Runs side by side share this machine: its memory, and one GPU each. What one seed downloads, the others take.
@@ -47,11 +46,6 @@ def made_of(wildcards):
     """The files that a table is made of: its definition first, records, and marks of the runs that get one now."""
     table = PLAN.table(wildcards.table)
     return [*map(str, (*table.files, *PLAN.records(table))), *marks(PLAN.to_make(table))]
-
-
-def contents_of(wildcards):
-    """What a table is made of, for Snakemake to compare: it makes a table again whose parameters have changed."""
-    return PLAN.contents(PLAN.table(wildcards.table))
 
 
 def whole(table):
@@ -127,7 +121,7 @@ rule table:
     output: "tables/{table}.md", "tables/{table}.csv"
     params:
         options=TABLE_OPTIONS,
-        contents=contents_of,
+        contents=lambda wildcards: PLAN.contents(PLAN.table(wildcards.table)),  # others: another table
         obstacles=lambda wildcards: "\n".join(PLAN.obstacles(PLAN.table(wildcards.table))),
     message: "tables/{wildcards.table}.md and .csv\n{params.obstacles}"
     shell: "python -m tools.tables {input[0]:q} {params.options:q} --out tables"
@@ -137,7 +131,7 @@ rule report:
     """report.html of all runs of a table."""
     input: made_of
     output: directory("tables/{table}")
-    params: options=["--runs-folder", str(CONFIG.runs), *CONFIG.choices], contents=contents_of
+    params: options=REPORT_OPTIONS, contents=lambda wildcards: PLAN.contents(PLAN.table(wildcards.table))
     log: "tables/logs/{table}.log"
     resources: mem_mb=4000
     message: "tables/{wildcards.table}/report.html"
