@@ -14,6 +14,7 @@ from caffe.proto.caffe_pb2 import BlobShape, LayerParameter, NetParameter
 from google.protobuf import text_format
 
 from latent_domains.models.model import open_net
+from latent_domains.models.weights import put_values
 
 
 def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
@@ -23,7 +24,7 @@ def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
     """
     drawn = set()
     with TemporaryDirectory() as scratch, file.open("wb") as out:
-        net_file, model = Path(scratch) / "net.prototxt", Path(scratch) / "net.caffemodel"
+        net_file = Path(scratch) / "net.prototxt"
         for text in nets:
             for net in _layers_alone(text_format.Parse(text, NetParameter())):
                 layer = net.layer[-1]
@@ -32,10 +33,11 @@ def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
                 drawn.add(layer.name)
                 net_file.write_text(text_format.MessageToString(net))
                 caffe.set_random_seed(_stream(seed, layer.name))
-                caffe.Net(str(net_file), caffe.TEST).save(str(model))
-                saved = NetParameter.FromString(model.read_bytes())
+                filled = caffe.Net(str(net_file), caffe.TEST)
+                for blob in filled.params[layer.name]:  # Net.save ends the process where the disk is full
+                    put_values(blob.data, layer.blobs.add(shape=BlobShape(dim=blob.data.shape)))
                 # The bytes of several messages, one after the other, are one message with the layers of all.
-                out.write(NetParameter(layer=saved.layer[-1:]).SerializeToString())
+                out.write(NetParameter(layer=[layer]).SerializeToString())
 
 
 def _stream(seed: int, name: str) -> int:

@@ -11,7 +11,7 @@ from latent_domains.experiment.datasets import named
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import write
 from latent_domains.runs.run_folder import RunFolder
-from tests.programs import program, replacing
+from tests.programs import child, files_up_to, program, replacing
 from tests.test_documented_commands import PROGRAMS
 
 
@@ -26,7 +26,10 @@ def test_write_run_as_a_program(tiny_data, tmp_path):
     wrong = program("write_run", "--method", "dial", "--k", 3, tmp_path / "other")
     assert wrong.returncode == 1
     assert wrong.stderr.startswith("error: k: got 3, expected 1 for dial: a setting of mda, ")
-    assert not (tmp_path / "other").exists()
+    full = child("write_run", "--data", tiny_data, tmp_path / "other", before=files_up_to(100_000))
+    assert (full.returncode, full.stderr.count("\n")) == (1, 1), full.stderr
+    assert full.stderr.startswith("error: ") and "File too large" in full.stderr
+    assert not list(tmp_path.glob("*other*"))
 
 
 def documented(page: str) -> list[str]:
