@@ -8,6 +8,7 @@ from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Paths
 from latent_domains.common.files import remove
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import some
 from latent_domains.runs.lock import check_unlocked
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
@@ -30,10 +31,13 @@ def decide(paths: Paths, *, replaces: bool) -> Decision:
     """Decide about the training in ``paths``.
 
     Raises ProgramError if it goes on and its run folder is damaged, or was begun at another place: its nets read there.
+    Also if there are results of a run that is gone.
     """
     if replaces:
         return Decision.REPLACE
     if not paths.run.exists():
+        if left := _results_there(paths):
+            raise ProgramError(f"{paths.root}: found {some(left)} of a training whose folder run is gone: {OTHERWISE}")
         return Decision.NEW
     folder = RunFolder.load(paths.run)
     if folder.data_folder.resolve() != paths.data.resolve():
@@ -46,7 +50,11 @@ def decide(paths: Paths, *, replaces: bool) -> Decision:
 
 def has_begun(paths: Paths) -> bool:
     """Whether an earlier call has begun a training: that of the task, or of its features alone."""
-    return paths.run.exists() or paths.features.run.exists()
+    return paths.run.exists() or paths.features.run.exists() or bool(_results_there(paths))
+
+
+def _results_there(paths: Paths) -> list[str]:
+    return [path.name for path in paths.results if path.exists()]
 
 
 def remove_results(paths: Paths, needed: Iterable[Path]) -> None:

@@ -12,7 +12,7 @@ from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Task
 from latent_domains.backbones.pictures import describe_pictures
-from latent_domains.common.files import json_text, remove, write_text
+from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import export_onnx
@@ -127,8 +127,6 @@ def open_run(task: Task, experiment: Experiment, decision: Decision, solver_mode
     if decision.begins or not paths.dataset.is_file():
         write_text(paths.dataset, json_text(experiment.data.to_json()))
     if decision.begins and not paths.run.exists():  # another process may have written it meanwhile
-        for left in paths.results:  # of a run that somebody deleted: not each of them is made again
-            remove(left)
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:

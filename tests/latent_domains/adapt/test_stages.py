@@ -76,13 +76,15 @@ def test_what_is_done_with_a_folder_is_decided_by_its_run_and_force(tiny_data, t
     assert [file.name for file in paths.root.iterdir()] == ["settings.json"]
 
 
-def test_a_training_begins_without_the_results_of_one_that_was_deleted(tiny_data, tmp_path):
+def test_results_of_a_run_that_somebody_deleted_are_not_mixed_with_those_of_another_one(tmp_path):
     """DIAL makes no domains.csv, and without labels there are no baselines: those of before would stay."""
     paths = Paths(tmp_path / "task")
     paths.baselines.mkdir(parents=True)
-    paths.domains.write_text("of a run that found domains")
-    begin(paths.root, tiny_data)
-    assert {file.name for file in paths.root.iterdir()} == {"data", "run"}
+    paths.domains.touch()
+    message = f"^{paths.root}: found domains.csv, baselines of a training whose folder run is gone: choose another"
+    with pytest.raises(ProgramError, match=message):
+        decide(paths, replaces=False)
+    assert decide(paths, replaces=True) is Decision.REPLACE
 
 
 def test_a_folder_that_was_moved_is_refused_before_anything_is_built(tiny_data, tmp_path):
