@@ -178,5 +178,8 @@ def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
                 alt = f"{len(chosen)} source images of latent domain {domain}, of which the branch is {kind}"
                 charts.append(mosaic_chart(title, alt, looked_at.images[chosen], width=460, height=95))
     nothing = f" {', '.join(empty)} got no image." if empty else ""
-    caption = f"Source images that the branch is surest and least sure about, the most extreme first.{nothing}"
+    caption = (
+        "Source images that the branch is surest and least sure about, the most extreme first. What the surest have in "
+        f"common is what the domain means to the branch.{nothing}"
+    )
     return Charts(f"pictures-{run.name}", charts, caption)
