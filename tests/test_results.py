@@ -32,9 +32,10 @@ def test_a_kept_table_is_that_of_the_kept_records(file: Path):
 README = [
     "pacs_styles_resnet18: clusters of style as w, undivided; {points above DIAL, undivided:2} and",
     "pacs_styles_resnet18: multi-source, undivided; and {points above DIAL, undivided:2} points over DIAL",
-    "pacs: Multi-source DA; Sketch; known kinds have {accuracy} % on sketches",
-    "pacs: DIAL; Sketch; DIAL {accuracy} % (one seed)",
-    "pacs_controls: ghost parts; Sketch; random parts, drawn anew in each batch, {accuracy} %",
+    "pacs: DIAL; Sketch; DIAL has {accuracy} % on sketches",
+    "pacs: Multi-source DA; Sketch; known kinds {accuracy} %",
+    "pacs_controls: clusters of style as w; Sketch; found ones {accuracy} %",
+    "pacs_controls: ghost parts; Sketch; random parts, drawn anew in each batch, {accuracy} % (one seed)",
     "digits: mDA, k = 2; no: {gain over DIAL, single source (unified)} ([five seeds](results/README.md#table-1)",
     "pacs: mDA; not shown: {gain over DIAL} ([one seed](results/README.md#pacs-resnet18)",
     "pacs_lite0_finetuned: mDA; not shown: {gain over DIAL} ([one seed](results/README.md#pacs-fine-tuned)",
