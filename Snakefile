@@ -29,7 +29,7 @@ TABLE_OPTIONS, REPORT_OPTIONS = ([name, str(CONFIG.runs), *CONFIG.choices] for n
 
 os.environ.setdefault("TQDM_DISABLE", "1")  # bars fill logs; python -m tools.watch shows them
 os.environ.setdefault("SNAKEMAKE_CALL", uuid4().hex)  # a cluster's job reads this file again
-MADE = f".snakemake/made/{os.environ['SNAKEMAKE_CALL']}"  # marks: of two calls side by side none removes the other's
+MADE = f".snakemake/made/{os.environ['SNAKEMAKE_CALL']}"  # each call has its own marks, and removes no others
 
 if workflow.is_main_process and workflow.nodes is None:  # a cluster's executor has nodes
     # Runs side by side share this machine: its memory, and one GPU each. What one seed downloads, the others take.
@@ -121,7 +121,7 @@ rule table:
     output: "tables/{table}.md", "tables/{table}.csv"
     params:
         options=TABLE_OPTIONS,
-        contents=lambda wildcards: PLAN.contents(PLAN.table(wildcards.table)),  # others: another table
+        contents=lambda wildcards: PLAN.contents(PLAN.table(wildcards.table)),  # others make another
         obstacles=lambda wildcards: "\n".join(PLAN.obstacles(PLAN.table(wildcards.table))),
     message: "tables/{wildcards.table}.md and .csv\n{params.obstacles}"
     shell: "python -m tools.tables {input[0]:q} {params.options:q} --out tables"

@@ -31,7 +31,7 @@ def decide(paths: Paths, *, replaces: bool) -> Decision:
     """Decide about the training in ``paths``.
 
     Raises ProgramError if it goes on and its run folder is damaged, or was begun at another place: its nets read there.
-    Also if there are results of a run that is gone.
+    It also raises one if there are results, and their run is gone.
     """
     if replaces:
         return Decision.REPLACE

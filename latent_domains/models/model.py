@@ -34,6 +34,9 @@ if int(sys.argv[2]) == TEST:
     net.forward()
 """
 
+OF_A_PHASE = ("BatchNorm", "Dropout", "Python")
+"""Layers that compute otherwise in training."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -46,24 +49,26 @@ class Model:
 def read_model(net: Path, weights: Path) -> Model:
     """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
 
-    The net is without weights of losses, and without the parameters that a prototxt printed from a caffemodel has.
+    The net is without what a prototxt printed from a caffemodel has: weights of losses, parameters, the phase in which
+    it was saved.
 
     Raises ProgramError naming the file if it is missing or damaged, if :func:`read_net` or Caffe refuses a layer, if
-    two layers with parameters share a name, if a layer is of the TRAIN phase, or if the weights lack a layer of the net
-    or have one of another shape.
+    two layers with parameters share a name, if the weights lack a layer of the net or have one of another shape, or if
+    a layer of OF_A_PHASE is of the TRAIN phase.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
     definition = read_net(net)
     check_loads(net)
     definition = for_phase(definition, caffe.TEST, net)
-    if trained := [layer.name for layer in definition.layer if layer.HasField("phase") and layer.phase == caffe.TRAIN]:
+    trained = [layer for layer in definition.layer if layer.HasField("phase") and layer.phase == caffe.TRAIN]
+    if wrong := [layer.name for layer in trained if layer.type in OF_A_PHASE]:
         raise ProgramError(
-            f"{net}: Caffe runs layers with phase: TRAIN as in training: found {some(trained)}, expected no phase there"
+            f"{net}: Caffe runs layers with phase: TRAIN as in training: found {some(wrong)}, expected no phase there"
         )
     for layer in definition.layer:
-        layer.ClearField("blobs")
-        layer.ClearField("loss_weight")
+        for name in ("blobs", "loss_weight", "phase"):
+            layer.ClearField(name)
     loaded = caffe.Net(str(net), caffe.TEST)
     _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])

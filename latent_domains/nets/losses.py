@@ -9,13 +9,15 @@ from latent_domains.nets.blocks import python_layer
 
 
 def loss_weights(experiment: Experiment) -> dict[str, float]:
-    """The weight of each loss layer, by its name, that a setting decides."""
+    """The weight of each loss layer, by its name."""
     recipe = experiment.recipe
     return {
+        "loss_class": 1,
         "entropy_class": recipe.lambda_c,
         "entropy_domain": recipe.lambda_d,
         "entropy_target_domain": recipe.lambda_d,
         "loss_domain": recipe.lambda_t,
+        "domain_balance": -experiment.settings.get("lambda_b", 0),
     }
 
 
@@ -65,4 +67,5 @@ def balance(n: NetSpec, experiment: Experiment, logits: Top, rows: int) -> None:
     n.domain_mean = L.Pooling(n.domain_probabilities_image, pool=P.Pooling.AVE, kernel_h=rows, kernel_w=1, stride=1)
     n.domain_mean_row = L.Reshape(n.domain_mean, shape={"dim": [1, experiment.k]})
     n.domain_mean_logits = L.Log(n.domain_mean_row, shift=1e-6)
-    n.domain_balance = python_layer("EntropyLossLayer", n.domain_mean_logits, loss_weight=-experiment.method.lambda_b)
+    weight = loss_weights(experiment)["domain_balance"]
+    n.domain_balance = python_layer("EntropyLossLayer", n.domain_mean_logits, loss_weight=weight)

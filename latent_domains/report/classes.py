@@ -52,7 +52,7 @@ def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) 
     errors = np.sum(list(counts.values()), axis=0)
     np.fill_diagonal(errors, 0)
     shares = 100 * correct / np.maximum(images, 1)
-    order = np.lexsort((-most, shares.mean(axis=0), most == 0))
+    order = np.lexsort((-most, np.ma.array(shares, mask=images == 0).mean(axis=0).filled(0), most == 0))
     return [
         (
             classes[row],

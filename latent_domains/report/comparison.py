@@ -171,7 +171,8 @@ def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapp
     tasks = []
     for number, column in enumerate(table.columns):
         lines = [line for row in table.rows for line in _lines_of_row(row, row.cells[number], given, baselines)]
-        tasks.append(ComparedTask(column.name, column.targets, _numbered(lines)))
+        labelled = tuple(target for target in column.targets if target not in table.data.unlabelled)
+        tasks.append(ComparedTask(column.name, labelled, _numbered(lines)))
     return tasks
 
 

@@ -139,7 +139,7 @@ def _check_train_net(run: RunFolder) -> None:
     experiment, net = run.experiment, run.net("train")
     weights = loss_weights(experiment)
     for layer in run.read_net("train").layer:
-        found = layer.loss_weight[0] if layer.loss_weight else 1.0
+        found = layer.loss_weight[0] if layer.loss_weight else float(layer.type != "Python")  # as Caffe takes it
         if layer.name in weights and not math.isclose(found, weights[layer.name], rel_tol=1e-6):
             raise ProgramError(
                 f"{net}: loss_weight of {layer.name} is {found:.7g}, expected {weights[layer.name]:.7g} by "

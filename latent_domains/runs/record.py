@@ -89,7 +89,7 @@ class Session(_Object):
 
 
 def _file_name(name: str) -> str:
-    if Path(name).name != name:
+    if name in ("", "..") or Path(name).name != name:
         raise ValueError(f"found {name!r}, expected a file's name, without its folder")
     return name
 

@@ -235,17 +235,21 @@ class RunFolder:
         """The snapshot of the experiment's last iteration. Raises ProgramError if there is none, or none yet."""
         snapshot, last = self.latest_snapshot(), self.experiment.recipe.iterations
         if snapshot is None or snapshot.iteration < last:
-            if self.record.exists():  # --resume leaves such a run alone
-                raise ProgramError(
-                    f"{self.snapshots}: the snapshot of iteration {last} is gone or damaged, and the record stays: to "
-                    "have the weights again, write another folder of this run (python -m tools.write_run) and train it"
-                )
             reached = snapshot.iteration if snapshot else 0
-            raise ProgramError(
-                f"{self.path}: trained to iteration {reached} of {last}: "
-                f"train it first (python -m tools.train --resume {shlex.quote(str(self.path))})"
+            train = f"python -m tools.train --resume {shlex.quote(str(self.path))}"
+            if not self.record.exists():
+                raise ProgramError(f"{self.path}: trained to iteration {reached} of {last}: train it first ({train})")
+            raise ProgramError(  # --resume leaves such a run alone
+                f"{self.path}: it is finished, but its last whole snapshot is of iteration {reached}, not {last}: "
+                f"to have the weights, train another folder of this run, or delete the record and go on ({train})"
             )
         return snapshot
+
+    def snapshots_after(self, iteration: int) -> Iterator[Path]:
+        """Files that are called like snapshots of later iterations, which training writes."""
+        for file in self.snapshots.glob("model_iter_*"):
+            if (match := re.fullmatch(r"model_iter_(\d+)", file.stem)) and int(match[1]) > iteration:
+                yield file
 
     def complete_snapshots(self) -> Iterator[Snapshot]:
         """The complete snapshots, the newest first.

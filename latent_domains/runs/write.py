@@ -104,10 +104,7 @@ def check_holds(
     data: Path,
     remedy: str = "move it away, or name another folder with --runs or --data",
 ) -> None:
-    """Raise ProgramError, with the ``remedy``, if a run folder holds another experiment, or reads another data folder.
-
-    The data folder is that of its LMDBs.
-    """
+    """Raise ProgramError, with the ``remedy``, if a run folder has another experiment or LMDBs outside ``data``."""
     found = differences(folder.experiment, experiment)
     if folder.data_folder.resolve() != data.resolve():
         found.append(("data", from_root(folder.data_folder), from_root(data)))

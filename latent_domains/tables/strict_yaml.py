@@ -22,7 +22,7 @@ def read_yaml(path: Path) -> Any:
         for part in json.JSONEncoder(default=str).iterencode(values):
             text += part
             if len(text) > _LONGEST:
-                raise ValueError(f"with its aliases it has more than {_LONGEST:,} characters")
+                raise ValueError(f"it has more than {_LONGEST:,} characters, aliases written out")
         return json.loads(text)
     except (YAMLError, ValueError, TypeError, RecursionError) as error:  # no UTF-8, no date, no key of JSON's
         mark = getattr(error, "problem_mark", None)

@@ -213,7 +213,7 @@ def _train(job: _Job, threads: int, children: Children) -> None:
     """Train to the end, or to a clean stop, with a progress bar."""
     folder, iterations = job.folder, job.folder.experiment.recipe.iterations
     reader, shown, stopped = History(), {}, False
-    for file in (folder.log, *folder.snapshots.glob("*")):
+    for file in (folder.log, *folder.snapshots_after(job.first)):
         expect_no_link(file)
     with (
         naming(folder.log),

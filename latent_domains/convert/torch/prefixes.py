@@ -24,7 +24,7 @@ _DEEPEST = 8
 """Dicts within dicts that are looked through."""
 
 _MOST = 10**6
-"""Things that are looked at: dicts that hold the same dict many times can make billions of a few lines."""
+"""Dicts and tensors that are looked at: dicts that hold the same dict many times make billions of a few lines."""
 
 
 def named_tensors(saved: Any) -> dict[str, NDArray]:
@@ -35,7 +35,7 @@ def named_tensors(saved: Any) -> dict[str, NDArray]:
     found: dict[str, NDArray] = {}
     for number, (name, value) in enumerate(_walk(saved, "", frozenset())):
         if number > _MOST:
-            raise CheckpointError(f"it holds more than {_MOST:,} things, expected a state dict")
+            raise CheckpointError(f"it holds more than {_MOST:,} dicts and tensors, expected a state dict")
         if not isinstance(value, np.ndarray):
             continue
         if name in found:
@@ -53,10 +53,10 @@ def named_tensors(saved: Any) -> dict[str, NDArray]:
 
 
 def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, Any]]:
-    """The things in dicts of dicts by their names; a dict comes before what it holds."""
+    """The dicts and tensors in dicts of dicts by their names; a dict comes before what it holds."""
     if isinstance(value, NumpyArray):
         value = value.values
-    if name:
+    if name and isinstance(value, dict | np.ndarray):
         yield name, value
     if isinstance(value, dict) and len(within) < _DEEPEST and id(value) not in within:
         for key, one in value.items():

@@ -112,11 +112,15 @@ def test_a_net_as_text_of_a_caffemodel(model: Model, tmp_path: Path) -> None:
     assert saved.layer[1].blobs
     (tmp_path / "net.prototxt").write_text(text_format.MessageToString(saved))
     found = read_model(tmp_path / "net.prototxt", weights)
-    assert not any(layer.blobs or layer.loss_weight for layer in found.net.layer)
+    assert not any(layer.blobs or layer.loss_weight or layer.HasField("phase") for layer in found.net.layer)
     np.testing.assert_array_equal(found.blobs["conv"][0], model.blobs["conv"][0])
-    saved.layer[2].phase = caffe.TRAIN
+    for layer in saved.layer:
+        layer.phase = caffe.TRAIN
     (tmp_path / "net.prototxt").write_text(text_format.MessageToString(saved))
-    with pytest.raises(ProgramError, match="phase: TRAIN as in training: found relu, expected no phase"):
+    assert len(read_model(tmp_path / "net.prototxt", weights).net.layer) == len(saved.layer), "as in tests without it"
+    saved.layer.add(name="drop", type="Dropout", bottom=saved.layer[2].top, top=["drop"], phase=caffe.TRAIN)
+    (tmp_path / "net.prototxt").write_text(text_format.MessageToString(saved))
+    with pytest.raises(ProgramError, match="phase: TRAIN as in training: found drop, expected no phase"):
         read_model(tmp_path / "net.prototxt", weights)
 
 

@@ -1,5 +1,7 @@
 """Which runs stand together in a line, and which number of the paper beside it."""
 
+from dataclasses import replace
+
 import pytest
 
 from latent_domains.common.files import json_text
@@ -112,3 +114,11 @@ def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
         group_runs_of_table(table, load_runs([path])[0], {})
     with pytest.raises(ProgramError, match="gong2013_x: the table digits has no such baseline"):
         group_runs_of_table(table, [], {"gong2013_x": 0.5})
+
+
+def test_an_accuracy_in_a_table_is_of_the_targets_that_have_labels():
+    table = load(EXPERIMENTS / "office_caltech_lite0.yaml")
+    webcam_dslr = next(number for number, column in enumerate(table.columns) if len(column.targets) == 2)
+    first, second = table.columns[webcam_dslr].targets
+    partly = replace(table, data=replace(table.data, unlabelled=(second,)))
+    assert group_runs_of_table(partly, [], {})[webcam_dslr].targets == (first,)

@@ -43,10 +43,13 @@ def test_the_class_mean_counts_every_class_alike():
         (Record, {**OLD, "accuracy": True}, "accuracy: found True"),
         (Record, {**OLD, "training": {}}, "training: found no seconds"),
         (Training, {"seconds": 1, "sessions": [{}]}, "sessions[0]: found no started"),
-        (
-            Training,
-            {"seconds": 1, "weights": {"file": "/etc/x"}},
-            "weights: file: found '/etc/x', expected a file's name",
+        *(
+            (
+                Training,
+                {"seconds": 1, "weights": {"file": file}},
+                f"weights: file: found '{file}', expected a file's name",
+            )
+            for file in ("/etc/x", "..", "")
         ),
         (Failure, {"reason": "full"}, "found no step, iteration, time"),
     ],

@@ -37,7 +37,15 @@ def test_what_is_written_aside_is_no_run(tiny_data, tmp_path):
     assert find_runs(tmp_path) == [folder.path]
 
 
-@pytest.mark.parametrize(("finished", "advice"), [(False, r"train it .*--resume"), (True, "write another folder")])
+def test_training_writes_snapshots_of_later_iterations_alone(tiny_data, tmp_path):
+    """Older ones may be links: they are only read."""
+    folder = write_run(small(), tmp_path / "run", data=tiny_data)
+    for name in ("model_iter_4.caffemodel", "model_iter_10.solverstate", "model_iter_x.caffemodel"):
+        (folder.snapshots / name).touch()
+    assert [file.name for file in folder.snapshots_after(4)] == ["model_iter_10.solverstate"]
+
+
+@pytest.mark.parametrize(("finished", "advice"), [(False, r"train it .*--resume"), (True, "train another folder")])
 def test_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_path):
     """--resume would leave a run with a record alone."""
     folder = write_run(small(), tmp_path / "run", data=tiny_data)

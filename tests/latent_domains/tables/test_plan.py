@@ -58,7 +58,11 @@ def test_runs_that_are_not_finished_and_can_be_made_are_made(tmp_path):
     assert here.to_make(office31) == [] and here.obstacles(office31) == [
         "Office-31 is not on this machine: --config images=DIR names its unpacked archive"
     ]
+    before = [here.contents(table) for table in (digits, office31)]
     records = [write_record(tmp_path / "runs", table.runs[0], 0.9) for table in (digits, office31)]
+    after = [here.contents(table) for table in (digits, office31)]
+    assert after[0] == before[0], "a run that is made in this call makes no other table"
+    assert after[1] != before[1], "a record that came from elsewhere does, however old it is"
     assert [here.records(digits), here.records(office31)] == [records[:1], records[1:]]
     assert len(here.to_make(digits)) == 74 and f"train/digits/{digits.runs[0].name}" not in here.to_make(digits)
     baselines = here.to_make(here.table("office_caltech_surf"))

@@ -123,5 +123,5 @@ def test_dicts_that_hold_one_another_many_times_are_not_walked_for_ever():
     saved = {"weight": TENSOR}
     for _ in range(7):
         saved = dict.fromkeys(range(40), saved)
-    with pytest.raises(CheckpointError, match="it holds more than 1,000,000 things, expected a state dict"):
+    with pytest.raises(CheckpointError, match="it holds more than 1,000,000 dicts and tensors, expected a state dict"):
         named_tensors(saved)
