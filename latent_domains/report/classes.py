@@ -79,8 +79,8 @@ def classes_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]
                 titles = {run.name: f"{run.experiment.title} on {target} (%)" for run in runs}
                 charts = [confusion_chart(found, labels, titles[name]) for name, found in counts.items()]
                 blocks.append(Charts(f"confusion-{number}-{target}", charts))
-            of = " (all runs)" if len(counts) > 1 else ""
-            header = ["class", "#images", *(f"#{name}, %" for name in counts), f"most often taken for{of}"]
+            taken_for = "taken for (all runs)" if len(counts) > 1 else "most often taken for"
+            header = ["class", "#images", *(f"#{name}, %" for name in counts), taken_for]
             rows = class_rows(counts, labels)
             blocks.append(TableBlock(f"Accuracy on each class of {target}, the worst first", header, rows))
     if not blocks:
