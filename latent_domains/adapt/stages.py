@@ -141,7 +141,7 @@ def train(
     """Train and evaluate; on a CPU, first say how long it takes."""
     snapshot, mode = folder.latest_snapshot(), requested_mode(solver_mode) or mode_of(folder)
     if snapshot or decision is Decision.FINISHED:
-        check_same_images(folder, OTHERWISE)
+        check_same_images(folder, OTHERWISE)  # preflight would advise what write_run's users can do
     left = folder.experiment.recipe.iterations - (snapshot.iteration if snapshot else 0)
     if left and mode == "CPU" and decision is not Decision.FINISHED:
         check_unlocked(folder.path)

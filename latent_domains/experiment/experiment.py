@@ -282,8 +282,8 @@ def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any
     if there.data != here.data:
         other = there.dataset
         if other == here.dataset:
-            names = [field.name for field in fields(Dataset) if field.compare]
-            unlike = [name for name in names if getattr(there.data, name) != getattr(here.data, name)]
+            compared = (field.name for field in fields(Dataset) if field.compare)
+            unlike = [name for name in compared if getattr(there.data, name) != getattr(here.data, name)]
             other += f" with other {', '.join(unlike)}"
         different.insert(0, ("dataset", other, here.dataset))
     return different

@@ -247,9 +247,13 @@ class RunFolder:
 
     def snapshots_after(self, iteration: int) -> Iterator[Path]:
         """Files that are called like snapshots of later iterations, which training writes."""
-        for file in self.snapshots.glob("model_iter_*"):
-            if (match := re.fullmatch(r"model_iter_(\d+)", file.stem)) and int(match[1]) > iteration:
-                yield file
+        return (file for file, number in self._snapshot_files() if number > iteration)
+
+    def _snapshot_files(self, suffix: str = "") -> Iterator[tuple[Path, int]]:
+        """Files that are called like snapshots and end in ``suffix``, with their iterations."""
+        for file in self.snapshots.glob(f"model_iter_*{suffix}"):
+            if match := re.fullmatch(r"model_iter_(\d+)", file.stem):
+                yield file, int(match[1])
 
     def complete_snapshots(self) -> Iterator[Snapshot]:
         """The complete snapshots, the newest first.
@@ -257,9 +261,8 @@ class RunFolder:
         Caffe writes snapshots in place, so a crash can leave one that is cut off. Such a one is left out.
         """
         found = [
-            Snapshot(int(match[1]), state, state.with_suffix(".caffemodel"))
-            for state in self.snapshots.glob("model_iter_*.solverstate")
-            if (match := re.fullmatch(r"model_iter_(\d+)\.solverstate", state.name))
+            Snapshot(iteration, state, state.with_suffix(".caffemodel"))
+            for state, iteration in self._snapshot_files(".solverstate")
         ]
         for snapshot in sorted(found, key=lambda s: s.iteration, reverse=True):
             if _parses(snapshot.state, caffe_pb2.SolverState) and _parses(snapshot.model, caffe_pb2.NetParameter):
