@@ -202,15 +202,21 @@ def main() -> None:
     )
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     task = Task(paths, images, learner, with_defaults(learner, method_options(options)), command)
-    tasks = task.in_order
-    experiments = [experiment_of(each, images.counts) for each in tasks]  # bad options end here
+    experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
+    with settings.held(paths.settings):
+        _adapt(options, task, experiments)
+
+
+def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment]) -> None:
+    """Do what is missing in the folder of a task; ``experiments`` are those of its tasks in their order."""
+    paths, tasks = task.paths, task.in_order
     replaces = options.force and paths.settings.is_file()
     if not replaces:
         by_default = [option_name(name) for name, value in method_options(options).items() if value is None]
         settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
     decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()
-    _say(images, experiments[-1], notes)
+    _say(task.images, experiments[-1], notes)
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     jobs = [
@@ -225,6 +231,6 @@ def main() -> None:
     results: list[str] = []
     for job in jobs:
         if results:
-            print("", *results, f"Next step: fine-tune the whole net {learner.network}.", "", sep="\n", flush=True)
+            print("", *results, f"Next step: fine-tune the whole net {task.learner.network}.", "", sep="\n", flush=True)
         results = carry_out(job, notes, **how)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")

@@ -1,25 +1,38 @@
 """The options of tools.adapt, kept beside its results: the same ones go on, others are refused."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.runs.lock import LOCK, locked
 
 OTHERWISE = "choose another --out, or pass --force to begin anew"
 """What to do if a folder was begun otherwise."""
+
+
+@contextmanager
+def held(file: Path) -> Iterator[None]:
+    """Make the folder of the settings ``file``, if it is missing, and keep other calls out of it.
+
+    Raises ProgramError if the folder holds other files and no settings, or if another call works in it.
+    """
+    folder = file.parent
+    if not file.exists() and folder.is_dir() and not {each.name for each in folder.iterdir()} <= {LOCK}:
+        raise ProgramError(f"{folder}: holds other files and no {file.name}, expected a new or empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        yield
 
 
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool, by_default: Collection[str] = ()) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
     Two kinds of options are not compared here, but later by the run's own description: those that the file lacks,
-    because they are newer, and those ``by_default`` that are None in it. Raises ProgramError naming what differs, or if
-    the folder holds other files.
+    because they are newer, and those ``by_default`` that are None in it. Raises ProgramError naming what differs.
     """
-    if not file.exists() and file.parent.is_dir() and any(file.parent.iterdir()):
-        raise ProgramError(f"{file.parent}: holds other files and no {file.name}, expected a new or empty folder")
     if not begun or not file.exists():
         write_text(file, json_text(dict(settings)))
         return

@@ -126,7 +126,7 @@ def open_run(task: Task, experiment: Experiment, decision: Decision, solver_mode
     paths = task.paths
     if decision.begins or not paths.dataset.is_file():
         write_text(paths.dataset, json_text(experiment.data.to_json()))
-    if decision.begins and not paths.run.exists():  # another process may have written it meanwhile
+    if decision.begins:
         return write_run(experiment, paths.run, data=paths.data, solver_mode=solver_mode)
     folder = RunFolder.load(paths.run)
     if folder.experiment != experiment:

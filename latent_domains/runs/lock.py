@@ -1,4 +1,4 @@
-"""The lock of a run folder: only one process trains or replaces it."""
+"""The lock of a folder: only one process trains or replaces a run, or adapts in its folder."""
 
 import fcntl
 import os
@@ -17,10 +17,12 @@ from latent_domains.common.program import ProgramError
 _FLOCK = "hhqqi0q"
 _WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
+LOCK = "lock"
+"""The name of a file that says who had the lock last. (Network file systems lock no folder.)"""
+
 
 def _file(folder: Path) -> Path:
-    """A file that says who had the lock last. (Network file systems lock no folder.)"""
-    return folder / "lock"
+    return folder / LOCK
 
 
 @cache
@@ -31,7 +33,7 @@ def _say_unlocked(folder: Path, error: str) -> None:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep other processes from training or replacing a run folder.
+    """Keep other processes from training or replacing a run folder, or from adapting in one.
 
     If another process has the lock, either ``wait`` for its end, or raise ProgramError naming it. Also raises
     ProgramError if the folder was replaced during the wait.

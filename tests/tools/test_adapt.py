@@ -27,6 +27,7 @@ from latent_domains.data.published_file import in_package
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0
+from latent_domains.runs.lock import locked
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
 from tests.programs import Done, interrupt, names, program, replacing
@@ -41,6 +42,7 @@ RESULTS = {
     "README.txt",
     "data",
     "domains.csv",
+    "lock",
     "model.caffemodel",
     "model.json",
     "model.onnx",
@@ -299,7 +301,7 @@ def test_an_image_that_cannot_be_read(tmp_path):
         r"to go on without such images\n$",
         done.stderr,
     )
-    assert names(tmp_path / "out") == ["data", "settings.json"]
+    assert names(tmp_path / "out") == ["data", "lock", "settings.json"]
     assert names(tmp_path / "out" / "data" / "out") == ["night"]
 
 
@@ -331,6 +333,17 @@ def test_what_is_in_the_way(tmp_path):
     assert names(tmp_path / "out") == []
     done = program(*arguments(tmp_path, "--out", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
     assert done.returncode == 2 and "expected a name in UTF-8" in done.stderr
+
+
+def test_a_second_call_in_the_same_folder_changes_nothing(tmp_path):
+    plant(tmp_path)
+    (tmp_path / "out").mkdir()
+    with locked(tmp_path / "out"):
+        (tmp_path / "out" / "lock").write_text("process 7 on another machine")
+        for options in ((), ("--force",), ("--k", 3)):
+            done = program(*arguments(tmp_path, *options))
+            assert done.returncode == 1 and "out: it is in use by process 7 on another machine" in done.stderr
+    assert names(tmp_path / "out") == ["lock"]
 
 
 def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
@@ -501,7 +514,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
     assert set(names(out)) == {*RESULTS, "features", "weights"}
-    assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"settings.json"}
+    assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"lock", "settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     net = tuned.experiment.net
     assert (net.network, net.image_size, tuned.experiment.recipe.iterations) == ("lite0", 64, 4)
