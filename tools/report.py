@@ -1,12 +1,13 @@
 """Write a report of one run, of several, or of a table of the paper, as one HTML file that loads nothing.
 
     python -m tools.report runs/digits/mda_k2_seed0                          runs/digits/mda_k2_seed0/report.html
-    python -m tools.report runs/digits/* --out report.html                   several runs side by side
+    python -m tools.report runs/digits                                       all runs in it side by side
+    python -m tools.report runs/digits/mda* --out report.html                these
     python -m tools.report --table digits                                    Table 1, from those of its runs in runs/
     python -m tools.report --table digits results/digits/records.jsonl       the same from records that were kept
 
-A RUN is a run folder, finished or not, or a record alone. If a run lacks log, snapshots or LMDBs, the report says so in
-place of the figures.
+A RUN is a run folder, finished or not, a folder of run folders, or a record alone. If a run lacks log, snapshots or
+LMDBs, the report says so in place of the figures.
 """
 
 if __name__ == "__main__":
@@ -33,14 +34,14 @@ def main() -> None:
         type=Path,
         nargs="*",
         metavar="RUN",
-        help="run folders or records (default: the table's in --runs-folder)",
+        help="run folders, folders of them, or records (default: the table's in --runs-folder)",
     )
     parser.add_argument("--table", metavar="NAME", help="a table of experiments/, or the path of another such file")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
-        help="(default: report.html in the run's folder, or in tables/NAME for a table)",
+        help="(default: report.html in RUN, or in tables/NAME for a table)",
     )
     parser.add_argument(
         "--show",

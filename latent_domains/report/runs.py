@@ -12,7 +12,7 @@ from latent_domains.common.program import ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
 from latent_domains.runs.record import Record, read
 from latent_domains.runs.records_file import read_records
-from latent_domains.runs.run_folder import RunFolder, Snapshot
+from latent_domains.runs.run_folder import RunFolder, Snapshot, find_runs
 
 
 @dataclass(frozen=True)
@@ -54,18 +54,21 @@ class LoadedRun:
         return self.folder, self.folder.final_snapshot()
 
 
+_OF_A_RUN = ("experiment.json", "solver.prototxt")
+
+
 def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]]:
-    """Open run folders, folders with only a ``record.json``, records (NAME.json) and kept records (NAME.jsonl).
+    """Open run folders, folders of them or with only a ``record.json``, records (NAME.json), kept ones (NAME.jsonl).
 
     Returns the runs, and by name the records of shallow baselines among them, which all have accuracies. Raises
     ProgramError naming the file if it is none of these, or damaged.
     """
     runs, baselines = [], {}
+    paths = [run for path in paths for run in _runs_in(path)]
     names = Counter(map(_run_name, paths))
     for path in paths:
         name = _run_name(path) if names[_run_name(path)] == 1 else from_root(path)
-        experiment = path / "experiment.json"
-        if os.path.lexists(experiment) or (path / "solver.prototxt").exists():  # more than just a record
+        if _holds(path, *_OF_A_RUN):  # more than just a record
             folder = RunFolder.load(path)
             record = folder.read_record() if folder.record.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))
@@ -82,14 +85,22 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
     return runs, baselines
 
 
+def _holds(path: Path, *names: str) -> bool:
+    return any(os.path.lexists(path / name) for name in names)
+
+
+def _runs_in(path: Path) -> list[Path]:
+    """Return the run folders in a folder that is none itself and holds no record; of others the path itself."""
+    return find_runs(path) if path.is_dir() and not _holds(path, *_OF_A_RUN, "record.json") else [path]
+
+
 def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:
     """Read records without run folders; return name, place and record of each."""
     if path.suffix == ".jsonl":
         return [(run, f"{path}: {run}", record) for run, record in read_records(path).items()]
     file = path / "record.json" if path.is_dir() else path
     if not file.is_file():
-        found = "no experiment.json and no record.json in it" if path.is_dir() else "no such file"
-        raise ProgramError(f"{path}: {found}, expected a run folder or a record (JSON)")
+        raise ProgramError(f"{file}: no such file, expected a run folder or a record (JSON)")
     record = read(Record, file)
     return [(name if record.experiment is not None else _run_name(path), str(file), record)]
 

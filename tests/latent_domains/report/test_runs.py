@@ -8,13 +8,25 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.runs import load_runs
+from latent_domains.runs.write import write_run
 from tests.latent_domains.report.records import write_record
+from tests.run_folders import small
 
 
 def test_names_of_runs_are_unique(tmp_path):
     experiment = make_experiment("digits", "mda")
     paths = [write_record(tmp_path / folder / "run.json", experiment, 0.5) for folder in ("a", "b")]
     assert len({run.name for run in load_runs(paths)[0]}) == 2
+
+
+def test_a_folder_of_run_folders_is_its_runs(tiny_data, tmp_path):
+    for name in ("b", "a"):
+        write_run(small(), tmp_path / "runs" / name, data=tiny_data)
+    write_record(tmp_path / "c.json", make_experiment("digits", "mda"), 0.5)
+    assert [run.name for run in load_runs([tmp_path / "runs", tmp_path / "c.json"])[0]] == ["a", "b", "c"]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ProgramError, match=r"none: no experiment\.json in it or its folders"):
+        load_runs([tmp_path / "none"])
 
 
 def test_what_is_no_record_is_named(tmp_path):
