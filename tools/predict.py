@@ -37,8 +37,9 @@ def main() -> None:
     add_image_options(parser)
     add_mode_option(parser)
     options = parser.parse_args()
-    check_free(options.out, force=options.force)
     entries, found = folder_entries(options.images)
+    read = [entry.file for entry in entries] if options.out.exists() else []
+    check_free(options.out, force=options.force, inputs=read)
     print(f"{options.images}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
     classifier = open_classifier(options.model, choose_mode(options.solver_mode, "GPU"))
     predictions = predict(classifier, entries, jobs=options.jobs)
