@@ -9,7 +9,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -135,8 +135,12 @@ def _check_solver(run: RunFolder) -> None:
 
 
 def _check_train_net(run: RunFolder) -> None:
-    """Check that losses have the weights, and batches the images, that ``experiment.json`` says."""
+    """Check that losses have the weights, and batches the images, that ``experiment.json`` says.
+
+    Where its domain labels lie is not looked at: a copy of a trained folder can be evaluated.
+    """
     experiment, net = run.experiment, run.net("train")
+    _check_sources(run, "train", {f"data_{part}": lmdb for part, lmdb in run.train_lmdbs.items()})
     weights = loss_weights(experiment)
     for layer in run.read_net("train").layer:
         found = layer.loss_weight[0] if layer.loss_weight else float(layer.type != "Python")  # as Caffe takes it
@@ -184,13 +188,17 @@ def _check_paths(run: RunFolder) -> None:
                 f"if the folder was moved or copied, move it back or {AGAIN}"
             )
     for net in ("train", *run.experiment.task.tests):
-        lmdbs = run.lmdbs_of(net)
-        for layer in run.read_net(net).layer:
-            lmdb, source = lmdbs.get(layer.name), ROOT / layer.data_param.source
-            if lmdb is not None and source.resolve() != lmdb.resolve():
-                raise ProgramError(
-                    f"{run.net(net)}: layer {layer.name} reads {source}, expected {lmdb} by experiment.json: {AGAIN}"
-                )
+        _check_sources(run, net, run.lmdbs_of(net))
+
+
+def _check_sources(run: RunFolder, net: str, lmdbs: Mapping[str, Path]) -> None:
+    """Check that the Data layers of a net read the LMDBs that belong to their names."""
+    for layer in run.read_net(net).layer:
+        lmdb, source = lmdbs.get(layer.name), ROOT / layer.data_param.source
+        if lmdb is not None and source.resolve() != lmdb.resolve():
+            raise ProgramError(
+                f"{run.net(net)}: layer {layer.name} reads {source}, expected {lmdb} by experiment.json: {AGAIN}"
+            )
 
 
 def check_data(run: RunFolder) -> None:

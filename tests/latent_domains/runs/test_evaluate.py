@@ -43,6 +43,15 @@ def test_the_test_images_are_those_that_the_record_names(trained, tmp_path):
 
 
 @pytest.mark.program
+def test_a_record_names_the_images_that_the_net_was_trained_on(trained, tmp_path):
+    """``caffe train`` takes other LMDBs than those of experiment.json, which the record repeats."""
+    folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
+    edit(folder.net("train"), "mnistm_train", "mnist_train")
+    with pytest.raises(ProgramError, match=r"train\.prototxt: layer data_mnistm reads .*mnist_train, expected"):
+        evaluate(folder)
+
+
+@pytest.mark.program
 def test_what_became_of_the_domains_is_told_in_a_line(trained):
     usage = trained.read_record().domain_usage
     done = program("evaluate", trained.path)
