@@ -59,7 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--k", type=positive, help="number of latent domains (default: counted, 1 to 8)")
     parser.add_argument("--unlabelled", action="store_true", help="the folders in a SOURCE are no classes")
     add_tree_option(parser)
-    add_backbone_options(parser)
+    add_backbone_options(parser, features=False)
     add_data_option(parser, "folder of the data; ResNet18's weights are in DIR/weights")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
     parser.add_argument("--seed", type=natural, default=0, help="seed of random numbers (default: 0)")

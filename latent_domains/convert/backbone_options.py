@@ -14,8 +14,11 @@ _OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 """Options that describe an ONNX model."""
 
 
-def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """Add the options; return the group of those that exclude each other."""
+def add_backbone_options(parser: argparse.ArgumentParser, *, features: bool = True) -> argparse._MutuallyExclusiveGroup:
+    """Add the options; return the group of those that exclude each other.
+
+    ``features``: whether the program keeps the model's features, or only the means of early blocks.
+    """
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument(
         "--backbone",
@@ -27,9 +30,8 @@ def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyE
     )
     onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
     onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
-    onnx.add_argument(
-        "--early", nargs="+", metavar="NAME", help="blocks whose channels' means and deviations are kept as well"
-    )
+    kept = "means and deviations are kept as well" if features else "means are the statistics (required)"
+    onnx.add_argument("--early", nargs="+", metavar="NAME", help=f"blocks whose channels' {kept}")
     onnx.add_argument("--size", type=positive, metavar="N", help="resize pictures to N×N (default: as stored, 256)")
     onnx.add_argument("--crop", type=positive, metavar="N", help="side of the central square (default: the model's)")
     onnx.add_argument(
@@ -39,20 +41,22 @@ def add_backbone_options(parser: argparse.ArgumentParser) -> argparse._MutuallyE
     onnx.add_argument(
         "--order", choices=("bgr", "rgb"), help="order of the channels, also in --mean and --scale (default: rgb)"
     )
-    onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
+    if features:
+        onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
     return backbone
 
 
 def check_backbone_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """End the program if an option describes an ONNX model and there is none."""
     for name in _OF_ONNX:
-        if getattr(options, name) is not None and not options.onnx:
+        if getattr(options, name, None) is not None and not options.onnx:
             parser.error(f"argument --{name}: it describes the model of --onnx")
 
 
 def onnx_backbone(options: argparse.Namespace) -> OnnxBackbone:
     """The backbone in the file of ``--onnx``. Raises ProgramError if it is not as the options say."""
-    described = {name: value for name in _OF_ONNX if (value := getattr(options, name)) is not None and name != "name"}
+    names = [name for name in _OF_ONNX if name != "name"]
+    described = {name: value for name in names if (value := getattr(options, name)) is not None}
     model, weights = read_onnx(options.onnx), contents_sha256(options.onnx)
     return OnnxBackbone(model, str(options.onnx), weights, **{"order": "rgb", **described})
 
