@@ -33,7 +33,7 @@ class Notes:
 def notes_on(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     """What is worth knowing about images and the experiment on them, a line each."""
     yield from images.notes
-    yield from notes_on_classes(images)
+    yield from notes_on_classes(images, equal=experiment.recipe.equal_classes)
     yield from batch_notes(images, experiment)
 
 

@@ -278,8 +278,11 @@ def _check_domains(images: TaskImages) -> list[str]:
     ]
 
 
-def notes_on_classes(images: TaskImages) -> Iterator[str]:
-    """Notes on classes of the sources that have few images, or many more than others."""
+def notes_on_classes(images: TaskImages, *, equal: bool = False) -> Iterator[str]:
+    """Notes on classes of the sources that have few images, or many more than others.
+
+    ``equal``: whether training draws all classes equally often.
+    """
     for source in images.sources:
         counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
         (most, largest), (least, smallest) = counts[0], counts[-1]
@@ -287,10 +290,8 @@ def notes_on_classes(images: TaskImages) -> Iterator[str]:
             few = count_of(smallest, "image")
             yield f"{source.folder}: {few} of {least}: so few that the accuracy depends on which they are"
         if largest >= UNEQUAL * smallest:
-            yield (
-                f"{source.folder}: {largest} images of {most}, {smallest} of {least}: the classifier learns the "
-                "frequent classes first"
-            )
+            then = "images of rare classes repeat" if equal else "the classifier learns the frequent classes first"
+            yield f"{source.folder}: {largest} images of {most}, {smallest} of {least}: {then}"
 
 
 def _each_by_itself(option: str, found: Domains) -> str:

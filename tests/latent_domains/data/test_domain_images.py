@@ -224,6 +224,8 @@ def test_classes_of_few_or_many_images_are_said(tmp_path):
         f"{day}: 1 image of disc: so few that the accuracy depends on which they are",
         f"{day}: 10 images of cross, 1 of disc: the classifier learns the frequent classes first",
     ]
+    *_, note = notes_on_classes(read_images([night, day], [dusk]), equal=True)
+    assert note == f"{day}: 10 images of cross, 1 of disc: images of rare classes repeat"
 
 
 def test_names_that_files_and_layers_can_bear():
