@@ -1,1 +1,1 @@
-"""How fast the layers, the nets and the building of LMDBs are, and what memory they take."""
+"""How fast the layers and whole nets are, beside BatchNorm, copies and PyTorch."""

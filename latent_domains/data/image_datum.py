@@ -1,7 +1,6 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads.
 
-One exception: ``convert_imageset`` copies encoded files that Caffe reads differently from raw pixels. Here these are
-encoded again.
+``tools.build_lmdb`` names the three exceptions.
 """
 
 import re
