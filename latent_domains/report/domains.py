@@ -28,9 +28,9 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     if not usage.has_true_domains:
         text += "How its images divide into true domains is not known, or they are all of one. "
     elif usage.collapsed:
-        text += "The branch collapsed: it puts practically every image into one domain. "
+        text += "The domains collapsed: practically every image is in one. "
     elif usage.nmi < 0.05:
-        text += "The branch uses several domains, but they are not the true ones (NMI below 0.05). "
+        text += "The images are in several domains, which are not the true ones (NMI below 0.05). "
     elif usage.nmi > 0.5:
         text += "The latent domains largely are the true ones. "
     else:

@@ -54,7 +54,7 @@ def test_a_record_alone_shows_what_it_can(tmp_path):
     assert done.returncode == 0, done.stderr
     text = text_of(out)
     assert "75.0 %" in text
-    assert "The branch collapsed" in text and "How the domains were used along training is not known" in text
+    assert "The domains collapsed" in text and "How the domains were used along training is not known" in text
     missing = "No images of the latent domains: of kept there is the record alone"
     assert missing in text and done.stderr.count(f"note: {missing}") == 1
     assert "No features: of kept there is the record alone" in text

@@ -31,9 +31,11 @@ def test_a_collapsed_branch_is_told():
     history = [usage([[5, 5], [7, 3]]), collapsed]
     told = domains.describe_usage(collapsed, history)
     assert "100.0 % went to s₁, 0.0 % went to s₂" in told
-    assert "The branch collapsed" in told and "the initialisation put 60 % of them into one domain" in told
+    assert "The domains collapsed" in told and "the initialisation put 60 % of them into one domain" in told
     found = domains.describe_usage(usage([[10, 0], [0, 10]]), [])
     assert "collapsed" not in found and "largely are the true ones" in found and "initialisation" not in found
+    unlike = usage([[5, 5], [5, 5]]).model_copy(update={"nmi": 0.0})
+    assert "branch" not in domains.describe_usage(unlike, [])  # clusters of style have none
 
 
 def test_matrices_hold_their_numbers():
