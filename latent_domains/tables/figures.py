@@ -264,7 +264,9 @@ def _compared(
     if kind in ("gain over", "points above", "points below"):
         first, second = (fmean(each.values()) for each in series)
         return _gain(first - second, kind, other.row.name, decimals)
-    if (found := paired_difference(*series)) is None:
+    by_seed = not over_targets and measure != PAPER
+    single = by_seed and all(each.result.seedless for each in rows)  # each is one run
+    if single or (found := paired_difference(*series)) is None:
         return None
     if kind == "resolvable from":
         return f"{found.resolvable:.{decimals}f}"

@@ -40,7 +40,7 @@ class PairedDifference:
 def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[PairedDifference | None]]:
     """Compare each row with the reference: by row name, a difference for each column, then for the mean if it has one.
 
-    Empty if the table names no reference; None where fewer than two seeds are in both. Cited rows have no seeds.
+    Empty if the table names no reference; None where :func:`difference` is. Cited rows have no seeds.
     """
     if table.reference is None:
         return {}
@@ -51,7 +51,9 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Pair
 
 
 def difference(result: Result, reference: Result) -> PairedDifference | None:
-    """Compare two results seed by seed; None if fewer than two seeds are in both."""
+    """Compare two results seed by seed; None if fewer than two seeds are in both, or if each is a single run."""
+    if result.seedless and reference.seedless:  # one difference, repeated: its deviation would be 0
+        return None
     return paired_difference(result.accuracies, reference.accuracies)
 
 

@@ -17,6 +17,7 @@ from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
+from latent_domains.tables.figures import Kept, Place
 from latent_domains.tables.markdown import signed, table_text
 from latent_domains.tables.paired import difference, differences
 from latent_domains.tables.records import Records
@@ -89,6 +90,24 @@ def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
     for pair in zip(row.results, ours.results, strict=True):
         found = difference(*pair)
         assert (found.n, found.mean) == (3, pytest.approx(-8.5)) and found.half > 0
+
+
+def test_two_methods_without_random_numbers_have_no_interval(tmp_path):
+    """Each is one run, so that their difference is one number, not the same for each seed."""
+    text = TEXT.replace("columns:", "reference: shallow\ncolumns:", 1).replace("gong2013", "logistic")
+    text += "  - {name: svm, paper: {missing: ours}, baseline: {method: svm}}\n"
+    table = small_table(tmp_path, text)
+    for column in (0, 1):
+        fill(table, tmp_path / "runs", 2, column, {0: 0.625})
+        fill(table, tmp_path / "runs", 4, column, {0: 0.65})
+    rows = results(table, tmp_path)
+    assert differences(table, rows)["svm"] == [None] * 3
+    assert cells(table_text(table, rows).split("seed by seed")[1])[-1] == ["svm", "mean", "–", "–", "–", "–"]
+    Records(tmp_path / "runs", tmp_path / "data").keep(table, tmp_path / "kept")
+    kept = Kept(table, tmp_path / "kept")
+    svm = Place(kept, kept.row("svm"), 0)
+    assert [svm.text(f"{{{figure} shallow}}") for figure in ("less", "gain over")] == [None, "+2.5"]
+    assert Place(kept, kept.row("svm"), None).text("{less shallow over targets}") == "+2.50 (+2.50 to +2.50)"
 
 
 def test_ensemble_and_matching_are_one_run(tmp_path):
