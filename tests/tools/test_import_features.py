@@ -88,6 +88,17 @@ def test_rows_of_zeros_and_constant_features_stay_finite(files, tmp_path):
     assert np.isfinite(features).all() and (features[:, 3] == 0).all()
 
 
+def test_a_feature_that_is_the_same_everywhere_is_zero_once_standardised(files, tmp_path):
+    """Also where the mean of equal numbers is not quite that number, which made it 1."""
+    for seed, domain in enumerate(("two", "three")):
+        np.savez(files[domain], X=np.column_stack([rows(seed)[:, :3], np.full(6, 0.1)]), y=LABELS)
+    del files["one"]
+    assert import_features(files, "--out", tmp_path / "mine", "--normalise", "z").returncode == 0
+    features = np.concatenate([read(tmp_path / "mine", domain)[0] for domain in files])
+    np.testing.assert_allclose(features.std(axis=0), [1, 1, 1, 0], atol=1e-6)
+    np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-6)
+
+
 def test_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_path):
     np.savez(files["two"], X=rows(1), y=np.array([0, 1, 1, 0, 2, 3.0]))
     done = import_features(files, "--out", tmp_path / "mine")
