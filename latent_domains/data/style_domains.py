@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.style_clusters import (
+    PICTURES_A_DIRECTION,
     Numbers,
     Rows,
     by_turns,
@@ -32,7 +33,10 @@ DRAWS, HALF = 20, 300
 """Pairs of halves, and the pictures of each at most: with more, the least structure is found again."""
 
 ENOUGH = 40
-"""Pictures that are divided unless a number of domains is asked for. With fewer, halves say nothing."""
+"""Pictures that are divided unless a number of domains is asked for. With fewer, halves say too little."""
+
+FEW = 2 * PICTURES_A_DIRECTION
+"""Pictures whose halves say whether they are divided before others, where a number of domains is asked for."""
 
 MOST = 8
 """Domains, where no number is asked for."""
@@ -89,6 +93,13 @@ class _Part:
         enough = self.different >= ENOUGH
         return {k: agreement(self.rows, self.classes, k, self.seed) if enough else -1.0 for k in AGREEMENT}
 
+    @cached_property
+    def priority(self) -> tuple[float, int]:
+        """Of several parts that with the largest one is divided: where halves agree most, else the largest."""
+        if FEW <= self.different < ENOUGH:
+            return agreement(self.rows, self.classes, 2, self.seed), self.different
+        return self.agreements[2], self.different
+
     def part(self, which: NDArray[np.bool_]) -> "_Part":
         return _Part(self.rows[which], _numbered(self.classes[which]), self.pictures[which], self.seed)
 
@@ -134,7 +145,7 @@ def _divide(whole: _Part, k: int | None) -> Division:
         if not candidates:
             break
         only, *others = candidates
-        chosen = max(candidates, key=lambda part: part.agreements[2]) if others else only
+        chosen = max(candidates, key=lambda part: part.priority) if others else only
         found = log_probabilities(chosen.rows, chosen.classes, 2, whole.seed)
         is_second = found[:, 1] > found[:, 0]
         if is_second.all() or not is_second.any():  # EM may leave a cluster without pictures

@@ -7,7 +7,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data.style_clusters import directions, effects, log_probabilities
-from latent_domains.data.style_domains import AGREEMENT, find_style_domains
+from latent_domains.data.style_domains import AGREEMENT, divide, find_style_domains
 
 
 def mixture(domains: int, number: int = 400, size: int = 40, gap: float = 3.0, seed: int = 0):
@@ -88,6 +88,16 @@ def test_a_division_that_is_not_found_again_is_none():
     assert found.k == 1 and found.unstable and found.agreement >= AGREEMENT[2]
     assert not find_style_domains(rows, classes, 2, 3).unstable
     assert not find_style_domains(rng.standard_normal((160, 40)), classes, None, 3).unstable
+
+
+@pytest.mark.parametrize(("numbers", "gap"), [((12, 12, 12, 12), 8.0), ((100, 15, 15), 4.0)])
+def test_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
+    """Parts of fewer pictures than are counted: those that hold several domains are divided, not any."""
+    for seed in range(3):
+        rows, classes, truth = mixture(len(numbers), max(numbers), gap=gap, seed=seed)
+        some = np.concatenate([np.flatnonzero(truth == domain)[:number] for domain, number in enumerate(numbers)])
+        found = divide(rows[some], classes[some], len(numbers), 0)
+        assert adjusted_rand_score(truth[some], found.domains) > 0.85
 
 
 def test_few_and_equal_pictures():
