@@ -28,9 +28,13 @@ class Discovery:
 
     @cached_property
     def against_folders(self) -> DomainUsage:
-        """The latent domains of each folder's pictures, with purity and NMI if the folders are several."""
-        one_hot = np.eye(self.found.k, dtype=np.float32)[self.found.domains]
-        return domain_usage({name: one_hot[self.statistics.folders == i] for i, name in enumerate(self.images.counts)})
+        """The latent domains of each folder's pictures, with purity and NMI if the folders are several.
+
+        A folder of which no picture could be read is not among them.
+        """
+        one_hot, names = np.eye(self.found.k, dtype=np.float32)[self.found.domains], list(self.images.counts)
+        there = np.unique(self.statistics.folders)
+        return domain_usage({names[number]: one_hot[self.statistics.folders == number] for number in there})
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -111,15 +111,15 @@ def _method(discovery: Discovery, backbone: str) -> Section:
         else "The classes were not known, so what a picture shows may take the place of its style."
     )
     least = " or ".join(f"{value} for {k} clusters" for k, value in AGREEMENT.items())
-    found = discovery.found
+    agreement = discovery.found.agreement
+    of_all = f" All pictures have {agreement:.2f}." if agreement >= 0 else ""
     texts = [
         f"Statistics: the mean of each channel of {backbone}. {classes}",
         "Pictures are divided in two, and the parts again. "
         + (
             f"You asked for {discovery.asked}."
             if discovery.asked
-            else f"A part is divided if two random halves of it agree: a mean adjusted Rand index of {least}. All "
-            f"pictures have {found.agreement:.2f}."
+            else f"A part is divided if two random halves of it agree: a mean adjusted Rand index of {least}.{of_all}"
         ),
         f"Stability: the mean Jaccard index with what is found in a random half of the pictures, {AGAIN} times.",
     ]

@@ -86,6 +86,22 @@ def test_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, t
     assert "images" not in again.stderr and {row[1] for row in rows(out / "domains.csv")[1:]} == {"1", "2"}
 
 
+def test_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_path):
+    """It was one of two folders, of which the other one was found: purity and NMI 1."""
+    few, bad = tmp_path / "few", tmp_path / "bad"
+    for shape in CLASSES[:2]:
+        (few / shape).mkdir(parents=True)
+        (bad / shape).mkdir(parents=True)
+        shutil.copy(looks / "night" / shape / "0.png", few / shape)
+        (bad / shape / "0.png").write_bytes(b"no picture")
+    done = program("discover", few, bad, "--skip-unreadable", "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert "2 pictures: one domain (too few pictures to look for more)" in done.stdout
+    assert "purity" not in done.stdout and "Warning" not in done.stderr
+    text = text_of(tmp_path / "out" / "report.html")
+    assert "They are too few to divide" in text and "purity" not in text and "-1.00" not in text
+
+
 def test_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tmp_path):
     night, out = tmp_path / "night", tmp_path / "out"
     shutil.copytree(looks / "night", night)
