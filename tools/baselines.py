@@ -30,7 +30,7 @@ from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
 from latent_domains.common.files import check_free, json_text, write_text
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, DISCOVERY, KERNEL, NORMALISATIONS
+from latent_domains.experiment.baselines import BASELINES, CLASSIFIERS, NORMALISATIONS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.options import add_experiment_options
 
@@ -88,15 +88,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--force", action="store_true", help="replace OUT.json")
     parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")
     options = parser.parse_args()
-    if options.k is not None and options.method not in DISCOVERY:
-        parser.error(f"argument --k: {options.method} discovers no domains")
     if options.min_domain is not None and options.method != "gong2013":
         parser.error(f"argument --min-domain: {options.method} has no such bound")
-    for option in ("classifier", "dimension"):
-        if getattr(options, option) is not None and options.method not in KERNEL:
-            parser.error(f"argument --{option}: {options.method} has no kernel")
     if options.max_k < 2:
         parser.error("argument --max-k: got 1, expected at least 2")
+    chosen = {field.name: getattr(options, field.name) for field in fields(BaselineOptions)}
+    try:
+        options.baseline = BaselineOptions(**chosen)
+    except ValueError as error:
+        parser.error(f"argument --{error}")
     return options
 
 
@@ -107,8 +107,7 @@ def main() -> None:
     experiment = make_experiment(options.dataset, "dial", **data, seed=options.seed)
     if unlabelled := [target for target in experiment.targets if target in experiment.data.unlabelled]:
         raise ProgramError(f"targets: {', '.join(unlabelled)} without labels, expected labels for the accuracy")
-    baseline = BaselineOptions(**{field.name: getattr(options, field.name) for field in fields(BaselineOptions)})
-    record = make_record(baseline, experiment)
+    record = make_record(options.baseline, experiment)
     write_text(options.out, json_text(record.to_json()))
     said = f"{options.out}: {100 * record.accuracy:.2f} % on {experiment.target}"
     if record.matching:

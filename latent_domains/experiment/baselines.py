@@ -54,3 +54,12 @@ class Baseline:
     normalise: Literal[*NORMALISATIONS] = NORMALISATIONS[0]
     k: Positive | None = None
     limit: Positive | None = None
+
+    def __post_init__(self) -> None:
+        for option, methods, lack in (
+            ("k", DISCOVERY, "discovers no domains"),
+            ("classifier", KERNEL, "has no kernel"),
+            ("dimension", KERNEL, "has no kernel"),
+        ):
+            if getattr(self, option) is not None and self.method not in methods:
+                raise ValueError(f"{option}: {self.method} {lack}")

@@ -18,7 +18,15 @@ from pydantic import AfterValidator, Field
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import Natural, Positive, check_keys, checked
 from latent_domains.common.wording import one_line
-from latent_domains.experiment.baselines import CLASSIFIERS, KERNEL, NORMALISATIONS, SEEDLESS, VARIANTS, Baseline
+from latent_domains.experiment.baselines import (
+    CLASSIFIERS,
+    DISCOVERY,
+    KERNEL,
+    NORMALISATIONS,
+    SEEDLESS,
+    VARIANTS,
+    Baseline,
+)
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
@@ -73,6 +81,13 @@ class BaselineVariant(Baseline):
     """A shallow baseline, as a file describes it; ``variant`` says which of a record's two accuracies is meant."""
 
     variant: Literal[*VARIANTS] = VARIANTS[0]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.variant != VARIANTS[0] and self.method not in DISCOVERY:
+            raise ValueError(
+                f"variant: found {self.variant!r}, expected {VARIANTS[0]!r}: {self.method} discovers no domains"
+            )
 
 
 @dataclass(frozen=True)

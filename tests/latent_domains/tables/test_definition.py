@@ -237,6 +237,18 @@ def test_a_number_may_have_an_exponent(number, tmp_path):
         ("cited: Some", "runs: {method: mda}\n    cited: Some", "rows[1] (theirs): found runs and cited"),
         ("runs: {method: mda, k: 3}", "baseline: {method: gong}", "rows[0] (ours): baseline: method"),
         ("runs: {method: mda, k: 3}", "baseline: {method: svm, variant: all}", "rows[0] (ours): baseline: variant"),
+        ("runs: {method: mda, k: 3}", "baseline: {method: svm, k: 3}", "rows[0] (ours): baseline: k: svm"),
+        (
+            "runs: {method: mda, k: 3}",
+            "baseline: {method: svm, classifier: svm}",
+            "rows[0] (ours): baseline: classifier",
+        ),
+        ("runs: {method: mda, k: 3}", "baseline: {method: 1nn, dimension: 9}", "rows[0] (ours): baseline: dimension"),
+        (
+            "runs: {method: mda, k: 3}",
+            "baseline: {method: gfk, variant: matching}",
+            "rows[0] (ours): baseline: variant",
+        ),
         ("values: [1, 2.5]", "values: [1]", "rows[0] (ours): paper: values"),
         ("values: [1, 2.5]", "values: [1, 250]", "rows[0] (ours): paper: values[1]"),
         (", mean: 1.75", "", "rows[0] (ours): paper: mean"),
