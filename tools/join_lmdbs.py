@@ -6,7 +6,7 @@
         data/digits/mnist80+mnistm20_train
 
 Each record is copied byte for byte and keeps its name; the number in its key is new. OUT/domains.txt names the LMDB of
-each record; training does not use it.
+each record; training does not use it. If OUT is this mixture already, it is left as it is.
 """
 
 if __name__ == "__main__":
@@ -18,7 +18,6 @@ import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import natural, percentages, program_parser
-from latent_domains.common.wording import count_of
 from latent_domains.data.join import PROGRAM, join
 
 
@@ -40,7 +39,7 @@ def _options() -> argparse.Namespace:
         help="percentages of the LMDBs' records: the largest mixture that has them (default: all records)",
     )
     parser.add_argument("--seed", type=natural, default=0, help="draws the records and their order (default: 0)")
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists and is such a mixture")
+    parser.add_argument("--force", action="store_true", help="replace OUT if it is another mixture")
     options = parser.parse_args()
     if len(options.inputs) < 2:
         parser.error("expected at least two LMDBs to join, and OUT after them")
@@ -50,5 +49,4 @@ def _options() -> argparse.Namespace:
 def main() -> None:
     options = _options()
     how = {name: getattr(options, name) for name in ("shares", "seed", "force")}
-    records = join(options.inputs, options.out, **how)
-    print(f"{options.out}: {records} images of {count_of(len(options.inputs), 'LMDB')}")
+    join(options.inputs, options.out, **how)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from latent_domains.common.files import check_apart, check_named, check_new, read_text
+from latent_domains.common.files import check_apart, check_named, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_note import read_note
-from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, common_classes, common_features
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build_missing, common_classes, common_features
 from latent_domains.data.names import own_name
 from latent_domains.data.shares import check_shares, mixture_counts, shares_text
 
@@ -33,9 +33,9 @@ def join(
     With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed``. Without, all
     records are in it. ``domains.txt`` says where each record is from.
 
-    Returns the number of records. Raises ProgramError if the shares are none, the inputs' images, classes or backbones
-    differ, if one of them or its name is given twice, or if ``out`` is in the way. ``force`` replaces an older mixture,
-    and nothing else.
+    The same mixture is left as it is, since two calls may need it at a time. Returns the number of records that were
+    written. Raises ProgramError if the shares are none, the inputs' images, classes or backbones differ, if one of them
+    or its name is given twice, or if ``out`` is in the way. ``force`` replaces another mixture, and nothing else.
     """
     if shares:
         check_shares(shares, len(inputs))
@@ -46,7 +46,6 @@ def join(
     check_named(out)
     if out.exists() and read_note(out).recipe.get("program") != PROGRAM:  # where OUT was forgotten it is the last input
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
-    check_new(out, force=force)
     counts = _count_alike(inputs)
     origin = {
         "program": PROGRAM,
@@ -65,7 +64,7 @@ def join(
         domains,
         lmdb_io.material(*inputs),
     )
-    return build(part, force=force)
+    return build_missing([part], force=force)
 
 
 def read_domains(mixture: Path) -> list[str] | None:

@@ -97,7 +97,12 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
     elif classes_of(part.path) != part.classes:
         different = "made with other classes"
     else:
-        lmdb_io.count(part.path)  # whole and undamaged
+        try:
+            lmdb_io.count(part.path)  # whole and undamaged
+        except ProgramError:
+            if force:
+                return False
+            raise
         found = _compared(part, note)
         if not (different := _other_contents(note, found)):
             if found != note:
@@ -106,7 +111,7 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
             return True
     if force:
         return False
-    raise ProgramError(f"{part.path}: {different}; pass --force to replace it or --out for another folder")
+    raise ProgramError(f"{part.path}: {different}; pass --force to replace it, or name another folder")
 
 
 def _compared(part: PlannedLmdb, note: Note) -> Note:

@@ -54,7 +54,7 @@ PROGRAMS = (
         ("classes.txt", *_IMAGES),
         80,
     ),
-    Program("tools.join_lmdbs", "lmdb/night lmdb/day out/lmdb", ("lmdb",), ("lmdb/*/*",), 130),
+    Program("tools.join_lmdbs", "lmdb/night lmdb/day out/lmdb", ("lmdb",), ("lmdb/*/*",), 130, True),
     Program(
         "tools.get_data",
         "pacs --images pacs --out out --allow-incomplete --jobs 1",

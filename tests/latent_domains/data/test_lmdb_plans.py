@@ -73,7 +73,7 @@ def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
 def test_a_part_of_another_origin_is_not_reused(tmp_path):
     build(part(tmp_path / "a"))
     other = part(tmp_path / "a", seed=5)
-    with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it or --out"):
+    with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it, or name"):
         is_built(other)
     untouched = part(tmp_path / "b")
     with pytest.raises(ProgramError, match="made with seed 0 instead of 5"):
@@ -83,6 +83,15 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
     note = read_note(tmp_path / "a")
     assert (note.recipe, note.records) == ({"part": "a", "seed": 5}, 12)
     assert is_built(other) and not list(tmp_path.glob(".*"))
+
+
+def test_force_replaces_a_part_that_is_damaged(tmp_path):
+    build(part(tmp_path / "a"))
+    with (tmp_path / "a" / "data.mdb").open("r+b") as file:
+        file.truncate(5000)
+    with pytest.raises(ProgramError, match="truncated: found 5000 bytes"):
+        build_missing([part(tmp_path / "a")])
+    assert build_missing([part(tmp_path / "a")], force=True) == 12 and lmdb_io.count(tmp_path / "a") == 12
 
 
 DAMAGED = ["", "[]", '{"recipe": null}', '{"recipe": {"part": "a", "seed": 0}}', '{"recipe": {}, "other": 1}']
