@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -26,6 +27,9 @@ from types import ModuleType
 
 # Sums of innermost loops may be taken in another order, to be vectorised. NaN and infinities keep their meaning.
 SUMS = {"contract", "reassoc", "nsz"}
+
+# numba's cache folder is one for all threads: two modules at once would put their code into the other's.
+_loading = threading.Lock()
 
 
 def load_all() -> None:
@@ -73,7 +77,7 @@ def _load(name: str) -> ModuleType:
     features = llvmlite.binding.get_host_cpu_features().flatten()
     stamp = hashlib.sha256("\0".join([numba.__version__, cpu, features, seen]).encode() + b"\0" + source).hexdigest()
     module = f"{__package__}.{name}"
-    with ExitStack() as stack:
+    with _loading, ExitStack() as stack:
         folder = _writable_folder(f"{name.strip('_')}-{stamp[:16]}")
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kernels-")))

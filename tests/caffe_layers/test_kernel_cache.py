@@ -152,6 +152,26 @@ def test_a_program_says_that_it_compiles_and_no_later_one(package):
     assert len(files(package)) == 6
 
 
+def test_threads_that_load_at_once(package):
+    """Each module's code lies in its own folder, or a later process would not find it there."""
+    names = "_column_kernels", "_domain_kernels", "_row_kernels"
+    for name in names:
+        (package / f"caffe_layers/{name}.py").write_text(KERNELS)
+    load = f"""
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from caffe_layers import _kernel_cache
+sys.setswitchinterval(1e-5)
+with ThreadPoolExecutor(6) as threads:
+    print(*[kernels.__name__[13:] for kernels in threads.map(_kernel_cache.load, {2 * names})])
+"""
+    loaded = " ".join(2 * names) + "\n"
+    assert [start(package, load).communicate(timeout=300) for _ in range(2)] == [(loaded, SAID), (loaded, "")]
+    for path in files(package):
+        folder, *_, code = path.removeprefix("caffe_layers/__pycache__/").split("/")
+        assert code.startswith(f"_{folder.rsplit('-', 1)[0]}."), path
+
+
 def test_a_package_that_cannot_be_written_uses_the_users_cache(package, tmp_path):
     # A file in the folder's place: no one, not even root, can write below it.
     (package / "caffe_layers/__pycache__").write_text("")
