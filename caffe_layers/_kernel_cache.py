@@ -119,7 +119,8 @@ def _compile(module: str, folder: Path) -> None:
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
     environment = os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder)}
     # In `caffe train` the interpreter is embedded and may not know its executable: then it is that of PATH.
-    command = [sys.executable or "python3", "-c", f"import {module}"]
+    # -P: else a random.py in the current folder would be imported in place of Python's.
+    command = [sys.executable or "python3", "-P", "-c", f"import {module}"]
     with suppress(OSError):
         for _ in range(2):
             if subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0:

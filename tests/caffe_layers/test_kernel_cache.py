@@ -172,6 +172,14 @@ with ThreadPoolExecutor(6) as threads:
         assert code.startswith(f"_{folder.rsplit('-', 1)[0]}."), path
 
 
+def test_a_file_of_the_current_folder_is_not_taken_for_one_of_pythons(package, tmp_path):
+    """`caffe train` itself does not look there."""
+    (tmp_path / "random.py").write_text("raise SystemExit('not this one')")
+    work = f"import os, sys; os.chdir({str(tmp_path)!r}); sys.path.remove('')\n" + WORK + ELSEWHERE_ALONE
+    assert finish(start(package, work)) == "cold"
+    assert finish(start(package, work)) == "warm"
+
+
 def test_a_package_that_cannot_be_written_uses_the_users_cache(package, tmp_path):
     # A file in the folder's place: no one, not even root, can write below it.
     (package / "caffe_layers/__pycache__").write_text("")
