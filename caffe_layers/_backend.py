@@ -44,16 +44,23 @@ class Backend:
         self._make = on_cpu, on_gpu
         self._choose(current())
 
-    def now(self) -> Any:
-        """The implementation for a forward: another one if Caffe has changed between CPU and GPU since the last."""
+    def forward(self, *arguments: Any) -> None:
+        """Run the implementation's forward: another one's if Caffe has changed between CPU and GPU since the last."""
         device = current()
         if device is not self._device:
             self._choose(device)
-        return self.last
+        self.last.forward(*arguments)
+        self._forwarded = True
+
+    def backward(self, role: str, *arguments: Any) -> None:
+        """Run the backward of what ran forward. Raises RuntimeError if nothing did."""
+        if not self._forwarded:
+            raise RuntimeError(f"{role}: backward before any forward of this shape; expected forward first")
+        self.last.backward(*arguments)
 
     def _choose(self, device: "Device | None") -> None:
         on_cpu, on_gpu = self._make
-        self._device = device
+        self._device, self._forwarded = device, False
         if device is None:
             self.last = on_cpu()
             return

@@ -81,11 +81,11 @@ class DomainAssignmentLayer(caffe.Layer):
 
     def forward(self, bottom, top) -> None:
         """Write w."""
-        self._backend.now().forward(self._role, bottom, top)
+        self._backend.forward(self._role, bottom, top)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for; labels have none."""
         if propagate_down[0]:
-            self._backend.last.backward(top, bottom)
+            self._backend.backward(self._role, top, bottom)
         if len(bottom) == 2 and propagate_down[1]:
             bottom[1].diff.fill(0)

@@ -105,13 +105,13 @@ class MDALayer(caffe.Layer):
 
     def forward(self, bottom, top) -> None:
         """Write y; with the batch's statistics, fold them into the running ones."""
-        self._backend.now().forward(self._role, bottom, top, self.blobs, self._first)
+        self._backend.forward(self._role, bottom, top, self.blobs, self._first)
 
     def backward(self, top, propagate_down, bottom) -> None:
         """Write the gradients that ``propagate_down`` asks for."""
         wants_w = self._assigned and propagate_down[1]
         if propagate_down[0] or wants_w:
-            self._backend.last.backward(top, propagate_down[0], wants_w, bottom)
+            self._backend.backward(self._role, top, propagate_down[0], wants_w, bottom)
 
     def _make_blobs(self, domains: int, channels: int) -> None:
         shapes = [(domains, channels), (domains, channels), (domains,)]

@@ -36,6 +36,22 @@ def test_no_gradient_that_nobody_asked_for(layer):
         assert [not (blob.diff == 7).any() for blob in (first, second)] == asked
 
 
+@pytest.mark.parametrize("layer", ["MDALayer", *LABELLED])
+def test_no_backward_before_a_forward_of_the_same_shape(layer):
+    text = mda(["logits"], "y", 2) if layer == "MDALayer" else LABELLED[layer]
+    net = make_net(inputs(logits=(4, 2), labels=(4,)) + text)
+    message = rf"^{layer} .*backward before any forward of this shape"
+    with pytest.raises(RuntimeError, match=message):
+        net.backward()
+    net.forward()
+    net.backward()
+    for blob in net.blobs.values():
+        blob.reshape(3, *blob.data.shape[1:])
+    net.reshape()
+    with pytest.raises(RuntimeError, match=message):
+        net.backward()
+
+
 THREE = {"num_domains": 3}
 
 
