@@ -34,6 +34,11 @@ for lock in "$@"; do
   locks+=("requirements/$lock.txt")
 done
 
+# pip writes INSTALLER last: a package without it was cut off, by a kill or a full disk, and pip would take it for whole.
+for package in "$venv"/lib/python3*/site-packages/*.dist-info; do
+  [ ! -e "$package" ] || [ -e "$package/INSTALLER" ] || rm -r "$package"
+done
+
 key=$("$python" --version; sha256sum requirements/build.txt "${locks[@]}")
 installed=$(cat "$venv/.setup-key" 2>/dev/null || true)
 if [ "$installed" = "$key" ] && in_place; then exit 0; fi

@@ -37,6 +37,17 @@ def test_an_environment_of_these_locks_needs_nothing(tmp_path: Path) -> None:
     assert (key.stat().st_mtime_ns, key.stat().st_ino) == before
 
 
+def test_a_package_that_pip_was_cut_off_in_is_not_taken_for_whole(tmp_path: Path) -> None:
+    stamped(tmp_path)
+    packages = tmp_path / "lib/python3.11/site-packages"
+    for name in ("cut_off-1", "whole-1"):
+        (packages / f"{name}.dist-info").mkdir(parents=True)
+        (packages / f"{name}.dist-info/METADATA").touch()
+    (packages / "whole-1.dist-info/INSTALLER").touch()
+    assert install(tmp_path, "dev").returncode == 0
+    assert [path.name for path in packages.iterdir()] == ["whole-1.dist-info"]
+
+
 PROGRAM = "import sys\nprint(sys.prefix, *sys.argv[1:])\n"
 ASIDE = """#!/bin/sh
 '''exec' {} "$0" "$@"
