@@ -47,7 +47,7 @@ if [ "$installed" != "$key" ]; then
   echo "installing the Python packages of ${locks[*]} into $venv"
   # Only another interpreter makes what is there useless; pip replaces the versions that changed.
   clear=()
-  [ "$("$venv/bin/python" --version 2>/dev/null)" = "$("$python" --version)" ] || clear=(--clear)
+  grep -qsxF "executable = $(realpath "$python")" "$venv/pyvenv.cfg" || clear=(--clear)
   rm -f "$venv/.setup-key"
   "$python" -m venv "${clear[@]}" "$venv"
   # Python compiles a module when it is first imported: to do so for all of them now costs as long as the download.

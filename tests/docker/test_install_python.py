@@ -1,6 +1,7 @@
 """docker/install_python.sh: what it refuses, that it does nothing twice, what it mends; nothing is installed here."""
 
 import hashlib
+import os
 import subprocess
 from pathlib import Path
 
@@ -13,8 +14,10 @@ pytestmark = pytest.mark.program
 SCRIPT = ROOT / "docker/install_python.sh"
 
 
-def install(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False)
+def install(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [SCRIPT, *map(str, arguments)]
+    env = os.environ | env
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 def stamped(venv: Path) -> Path:
@@ -46,6 +49,21 @@ def test_a_package_that_pip_was_cut_off_in_is_not_taken_for_whole(tmp_path: Path
     (packages / "whole-1.dist-info/INSTALLER").touch()
     assert install(tmp_path, "dev").returncode == 0
     assert [path.name for path in packages.iterdir()] == ["whole-1.dist-info"]
+
+
+def test_an_environment_of_a_python_that_debian_replaced_is_made_anew(tmp_path: Path) -> None:
+    """Its commands run the new one; its packages, PyTorch among them, are the old one's. Here no new ones are found."""
+    venv = tmp_path / ".venv"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
+    config = venv / "pyvenv.cfg"
+    config.write_text(config.read_text().replace("python3.", "python3.0"))
+    (library,) = (venv / "lib").iterdir()
+    library.rename(venv / "lib/python3.0")
+    (venv / ".torch-key").touch()
+    done = install(venv, "dev", PIP_NO_INDEX="1", PIP_FIND_LINKS=str(tmp_path), PIP_CONFIG_FILE=os.devnull)
+    assert done.returncode == 1 and "No matching distribution found" in done.stderr
+    assert [path.name for path in (venv / "lib").iterdir()] == [library.name]
+    assert not (venv / ".torch-key").exists() and not (venv / ".setup-key").exists()
 
 
 PROGRAM = "import sys\nprint(sys.prefix, *sys.argv[1:])\n"
