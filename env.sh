@@ -51,6 +51,8 @@ else
   OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
   # Files are UTF-8, whatever the locale.
   PYTHONUTF8=1
+  # Another Python's library, with which this one would not start.
+  unset PYTHONHOME
   export PATH PYTHONPATH OPENBLAS_NUM_THREADS OMP_WAIT_POLICY PYTHONUTF8
   _cld_status=0
 fi

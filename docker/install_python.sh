@@ -23,7 +23,7 @@ fi
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # Nor may the user's settings of pip send packages elsewhere.
-unset PYTHONPATH PYTHONHOME PIP_TARGET PIP_PREFIX PIP_ROOT
+unset PIP_TARGET PIP_PREFIX PIP_ROOT "${!PYTHON@}"
 export PIP_USER=0
 
 # Debian's interpreter, whatever else is first on PATH: Debian's Boost.Python serves no other.
@@ -45,7 +45,8 @@ if [ "$installed" = "$key" ] && in_place; then exit 0; fi
 
 if [ "$installed" != "$key" ]; then
   echo "installing the Python packages of ${locks[*]} into $venv"
-  # Only another interpreter makes what is there useless; pip replaces the versions that changed.
+  # Only another interpreter makes what is there useless, such as that of a Debian since upgraded; pip replaces the
+  # versions that changed.
   clear=()
   grep -qsxF "executable = $(realpath "$python")" "$venv/pyvenv.cfg" || clear=(--clear)
   rm -f "$venv/.setup-key"

@@ -8,7 +8,7 @@
 # interrupted goes on with the step it was in.
 set -euo pipefail
 [ $# -eq 0 ] || [ "$*" = torch ] || { echo "usage: tools/setup.sh [torch]" >&2; exit 2; }
-unset PYTHONPATH PYTHONHOME CDPATH PIP_TARGET PIP_PREFIX PIP_ROOT
+unset CDPATH PIP_TARGET PIP_PREFIX PIP_ROOT "${!PYTHON@}"
 export PIP_USER=0
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

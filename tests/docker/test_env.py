@@ -67,6 +67,12 @@ def test_files_are_utf8_in_any_locale(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_bytes() == b"\xe2\x80\xa6"
 
 
+def test_the_home_of_another_python_is_left_out(tmp_path: Path) -> None:
+    script = f'. "{ROOT}/env.sh" && python -c ""'
+    result = shell("bash", script, tmp_path, PYTHONHOME=str(tmp_path))
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
     script = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH $OPENBLAS_NUM_THREADS"'
     assert shell("bash", script, tmp_path).stdout.endswith(" 1\n")

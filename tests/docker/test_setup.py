@@ -34,8 +34,10 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def setup(clone: Path, *become: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*become, clone / "tools/setup.sh"], capture_output=True, text=True, timeout=60, check=False)
+def setup(clone: Path, *become: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [*become, clone / "tools/setup.sh"]
+    env = os.environ | env
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_a_caffe_for_gpus_whose_libraries_were_moved(clone: Path) -> None:
@@ -68,6 +70,14 @@ def test_a_clone_of_somebody_else_that_is_whole(clone: Path) -> None:
     clone.chmod(0o755)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert not (clone / ".build").exists()
+
+
+@pytest.mark.parametrize("variable", ["PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONWARNINGS", "PIP_TARGET"])
+def test_nothing_that_the_user_told_python_reaches_the_set_up(variable: str, clone: Path) -> None:
+    for step in ("docker/install_python.sh", "docker/build_caffe.sh"):
+        (clone / step).write_text(f'#!/bin/sh\n[ -z "${variable}" ]\n')
+    result = setup(clone, **{variable: "/nowhere"}, CAFFE_VARIANT="cuda", CUDA_HOME="/opt/cuda")
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_the_kernels_are_compiled_once_and_anew_when_they_change(clone: Path) -> None:
