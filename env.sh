@@ -19,7 +19,7 @@ else
   done
   [ -n "$_cld_root" ] || _cld_root=.
 fi
-_cld_root=$(CDPATH='' cd "$_cld_root" 2>/dev/null && pwd)
+_cld_root=$(CDPATH='' cd -P "$_cld_root" 2>/dev/null && pwd)
 
 # _cld_first PATHLIST FOLDER: the list with the folder in front, and nowhere else in it: it may stand behind that of
 # another checkout, or of this one before it was moved.

@@ -10,7 +10,7 @@ set -euo pipefail
 [ $# -eq 0 ] || [ "$*" = torch ] || { echo "usage: tools/setup.sh [torch]" >&2; exit 2; }
 unset CDPATH PIP_TARGET PIP_PREFIX PIP_ROOT "${!PYTHON@}"
 export PIP_USER=0
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd -P "$(dirname "${BASH_SOURCE[0]}")/.."  # links are followed, as by all that is called here
 
 say() { printf 'setup: %s\n' "$*"; }
 

@@ -73,6 +73,13 @@ def test_the_home_of_another_python_is_left_out(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("name", ["bash", "sh"])
+def test_through_a_link_with_a_sign_that_path_takes_for_something_else(name: str, tmp_path: Path) -> None:
+    (tmp_path / "a:b").symlink_to(ROOT)
+    result = shell(name, f'. "{tmp_path}/a:b/env.sh" && command -v caffe', tmp_path)
+    assert (result.stdout, result.stderr) == (f"{ROOT}/.caffe/bin/caffe\n", "")
+
+
 def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
     script = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH $OPENBLAS_NUM_THREADS"'
     assert shell("bash", script, tmp_path).stdout.endswith(" 1\n")

@@ -56,6 +56,17 @@ def test_a_folder_that_cannot_be_is_told_before_anything_is_done(sign: str, clon
     assert not (moved / ".build").exists()
 
 
+def test_what_counts_is_where_a_link_leads(clone: Path) -> None:
+    """Caffe is built there."""
+    good, bad = clone.with_name(f"{clone.name}_link"), clone.with_name(f"{clone.name};b")
+    bad.symlink_to(clone)
+    assert setup(bad, PWD=str(bad)).returncode == 0
+    bad.unlink()
+    good.symlink_to(clone.rename(bad))
+    result = setup(good)
+    assert result.returncode == 2 and result.stderr.startswith(f"setup: {bad}: the name of this folder has a sign")
+
+
 @pytest.mark.parametrize("name", ["a b(c)+%=@~-_.", "Grüße", "数据"])
 def test_a_folder_with_other_signs(name: str, clone: Path) -> None:
     result = setup(clone.rename(clone.with_name(name)))
