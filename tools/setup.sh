@@ -22,10 +22,13 @@ if (LC_ALL=C; [[ $PWD = *[!A-Za-z0-9/" _.+=@%~()"$'\x80'-$'\xff'-]* ]]); then
   exit 2
 fi
 
+tmp=${TMPDIR:-}
 mkdir -p .build 2>/dev/null || true
 if [ -w .build ]; then  # somebody else's folder is taken as it is: where it is whole, nothing below has anything to do
   exec 9>.build/setup.lock
   flock -n 9 || { say "another set-up is under way here: waiting for it"; flock 9; }
+  # pip puts what it fetches there, gigabytes: more than /tmp may hold, which Debian 13 has in memory.
+  [ -n "$tmp" ] || { tmp=$PWD/.build/tmp; rm -rf "$tmp"; mkdir "$tmp"; }
 fi
 
 # What .caffe/ is, if it is somebody's choice: "linked" in an image, to the Caffe that was built there.
@@ -46,12 +49,12 @@ fi
 docker/install_packages.sh build python
 [ $# -eq 0 ] || docker/install_packages.sh browser
 
-docker/install_python.sh .venv runtime workflow slurm dev ${wheels:+cuda13 cudnn13 nvcc13}
+TMPDIR=$tmp docker/install_python.sh .venv runtime workflow slurm dev ${wheels:+cuda13 cudnn13 nvcc13}
 
 if [ $# -gt 0 ] && ! cmp -s requirements/torch.txt .venv/.torch-key; then
   say "installing PyTorch (3 GB, with CUDA's libraries, unless pip finds a build for the CPU)"
-  .venv/bin/python -W ignore -m pip install --quiet --disable-pip-version-check --no-compile --only-binary :all: \
-    --requirement requirements/torch.txt
+  TMPDIR=$tmp .venv/bin/python -W ignore -m pip install --quiet --disable-pip-version-check --no-compile \
+    --only-binary :all: --requirement requirements/torch.txt
   cp requirements/torch.txt .venv/.torch-key
 fi
 

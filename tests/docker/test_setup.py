@@ -83,6 +83,14 @@ def test_a_clone_of_somebody_else_that_is_whole(clone: Path) -> None:
     assert not (clone / ".build").exists()
 
 
+def test_what_pip_fetches_lies_on_the_disk_of_the_clone(clone: Path) -> None:
+    """Unless the user names another place. What a killed set-up left there goes."""
+    (clone / ".build/tmp/pip-unpack-1").mkdir(parents=True)
+    (clone / "docker/install_python.sh").write_text('#!/bin/sh\necho "$TMPDIR" && ls -A "$TMPDIR"\n')
+    assert setup(clone, TMPDIR="").stdout == f"{clone}/.build/tmp\n"
+    assert setup(clone, TMPDIR=f"{clone}/bin").stdout.startswith(f"{clone}/bin\n")
+
+
 @pytest.mark.parametrize("variable", ["PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONWARNINGS", "PIP_TARGET"])
 def test_nothing_that_the_user_told_python_reaches_the_set_up(variable: str, clone: Path) -> None:
     for step in ("docker/install_python.sh", "docker/build_caffe.sh"):
