@@ -11,21 +11,33 @@ from typing import NoReturn
 def start(program: str) -> NoReturn:
     """Import the module of a program and call its ``main``. The file itself calls this first, as ``__main__``.
 
-    End with one line on stderr where there is no Caffe, or where Python leaves docstrings out.
+    End with one line on stderr where there is no Caffe, where packages are missing or another Python's, or where Python
+    leaves docstrings out.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends imports without a word: nothing has begun
+    python = f"{sys.executable}, Python {sys.version_info.major}.{sys.version_info.minor},"
+    remedy = "call '. ./env.sh' in this shell first (make setup makes what it needs)"
     if find_spec("caffe") is None:
-        sys.exit(
-            f"error: {sys.executable} finds no caffe: call '. ./env.sh' in this shell first (make setup builds it)"
-        )
+        sys.exit(f"error: {python} finds no caffe: {remedy}")
+    if sys.version_info < (3, 11):  # noqa: UP036 - PATH may name any
+        sys.exit(f"error: {python} is too old, expected 3.11 or newer: {remedy}")
     if sys.flags.optimize > 1:
         sys.exit("error: python -OO, or PYTHONOPTIMIZE=2: programs and libraries here need their docstrings")
     _open_closed_streams()
     prepare_libraries()
-    from latent_domains.common.program import run
+    try:
+        from latent_domains.common.program import run
 
-    run(import_module(program).main)
+        main = import_module(program).main
+    except ImportError as error:
+        if error.name and error.name.partition(".")[0] in ("caffe_layers", "latent_domains", "tools"):
+            raise
+        cause: BaseException = error
+        while cause.__cause__:  # NumPy's own words are a page, and do not know env.sh
+            cause = cause.__cause__
+        sys.exit(f"error: {python} cannot import what programs need ({' '.join(str(cause).split())}): {remedy}")
+    run(main)
 
 
 def _open_closed_streams() -> None:

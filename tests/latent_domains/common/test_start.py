@@ -51,3 +51,14 @@ def test_a_variable_that_would_end_a_program_without_a_word_is_named(variable, v
     done = child("watch", "runs", env={variable: value})
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert re.match(f"error: {message}", done.stderr)
+
+
+@pytest.mark.program
+def test_packages_of_another_python_are_told_in_a_line(tmp_path):
+    """As after ``conda activate``: PYTHONPATH names the packages of this project, and PATH another Python."""
+    (tmp_path / "numpy.py").write_text(
+        "try:\n  import _umath\nexcept ImportError as error:\n  raise ImportError('a\\npage') from error"
+    )
+    done = child("watch", env={"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert re.match(r"error: .* cannot import what programs need \(No module named '_umath'\): call '\. ", done.stderr)
