@@ -11,7 +11,7 @@ from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
-from latent_domains.runs.preflight import check_data, check_mode, check_nets, incompleteness
+from latent_domains.runs.preflight import check_data, check_mode, check_nets, check_training_images, incompleteness
 from latent_domains.runs.record import DomainUsage, OnTarget, Record
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import now
@@ -28,6 +28,7 @@ def evaluate(folder: RunFolder, *, solver_mode: str | None = None) -> Record:
     """
     snapshot = folder.final_snapshot()
     check_nets(folder)
+    check_training_images(folder)
     check_data(folder)  # Caffe would abort
     experiment = folder.experiment
     mode = requested_mode(solver_mode) or mode_of(folder)

@@ -135,12 +135,8 @@ def _check_solver(run: RunFolder) -> None:
 
 
 def _check_train_net(run: RunFolder) -> None:
-    """Check that losses have the weights, and batches the images, that ``experiment.json`` says.
-
-    Where its domain labels lie is not looked at: a copy of a trained folder can be evaluated.
-    """
+    """Check that losses have the weights, and batches the images, that ``experiment.json`` says."""
     experiment, net = run.experiment, run.net("train")
-    _check_sources(run, "train", {f"data_{part}": lmdb for part, lmdb in run.train_lmdbs.items()})
     weights = loss_weights(experiment)
     for layer in run.read_net("train").layer:
         found = layer.loss_weight[0] if layer.loss_weight else float(layer.type != "Python")  # as Caffe takes it
@@ -189,6 +185,14 @@ def _check_paths(run: RunFolder) -> None:
             )
     for net in ("train", *run.experiment.task.tests):
         _check_sources(run, net, run.lmdbs_of(net))
+
+
+def check_training_images(run: RunFolder) -> None:
+    """Check that the training net reads the images that ``experiment.json`` says, and a record repeats.
+
+    Domain labels lie in the run folder, of which there may be a copy.
+    """
+    _check_sources(run, "train", {f"data_{part}": lmdb for part, lmdb in run.train_lmdbs.items()})
 
 
 def _check_sources(run: RunFolder, net: str, lmdbs: Mapping[str, Path]) -> None:
