@@ -63,8 +63,8 @@ _COMPARED = re.compile(
 )
 _USAGE: Mapping[str, Callable[[DomainUsage], float | None]] = {
     "largest share": lambda usage: 100 * max(usage.share),
-    "purity": lambda usage: usage.purity,
-    "NMI": lambda usage: usage.nmi,
+    "purity": lambda usage: usage.purity if usage.has_true_domains else None,
+    "NMI": lambda usage: usage.nmi if usage.has_true_domains else None,
     "NMI with classes": lambda usage: usage.nmi_classes,
 }
 

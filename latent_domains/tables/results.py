@@ -92,9 +92,9 @@ class Result(OverSeeds):
         if not self.usages:
             return {}
         found = {"largest share": fmean(100 * max(usage.share) for usage in self.usages)}
-        if self.usages[0].has_true_domains:
-            found["purity"] = fmean(usage.purity for usage in self.usages)
-            found["NMI"] = fmean(usage.nmi for usage in self.usages)
+        if known := [usage for usage in self.usages if usage.has_true_domains]:
+            found["purity"] = fmean(usage.purity for usage in known)
+            found["NMI"] = fmean(usage.nmi for usage in known)
         return found
 
     @property

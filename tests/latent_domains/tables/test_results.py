@@ -211,6 +211,13 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
     assert "on held-out or training images of the sources." in table_text(table, results(table, tmp_path))
     line = next(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
     assert [line[key] for key in ("largest share", "purity", "NMI")] == ["80", "0.7", "0.625"]
+    of_one = {"sources": ["a+b"], "counts": [[80, 20]], "share": [0.8, 0.2], "purity": 1.0, "nmi": 0.0}
+    write_record(tmp_path / "runs", first, 0.8, domain_usage=usage(50, 0, **of_one))
+    ours = cells(table_text(table, results(table, tmp_path)))[2]
+    assert ours[-3:] == ["70.0", "0.900", "0.750"], "those of the run whose true domains are known"
+    Records(tmp_path / "runs", tmp_path / "data").keep(table, tmp_path / "kept")
+    kept = Kept(table, tmp_path / "kept")
+    assert Place(kept, kept.row("ours"), 0).text("{purity} {NMI}") == "0.90 0.75"
 
 
 # --- against a reference
