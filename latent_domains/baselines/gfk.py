@@ -56,10 +56,16 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
             raise ProgramError(f"dimension of the subspaces: got {self.n_components}, expected 1 to {largest}")
         limit = min(largest, MAX_DIMENSIONS) if self.n_components is None else self.n_components
         source, target = (principal_subspace(rows, limit) for rows in (X, X_target))
+        limit = d = min(source.shape[1], target.shape[1])
         if self.n_components is None:
             both = principal_subspace(np.concatenate([X, X_target]), limit)
-            d = subspace_dimension(source, target, both)
-            source, target = source[:, :d], target[:, :d]
+            d = subspace_dimension(source[:, :limit], target[:, :limit], both)
+        elif self.n_components > limit:
+            raise ProgramError(
+                f"dimension of the subspaces: got {self.n_components}, expected 1 to {limit}: source or target varies "
+                "in no more directions"
+            )
+        source, target = source[:, :d], target[:, :d]
         self.n_components_ = source.shape[1]
         self.map_, self.angles_ = flow_map(source, target)
         return self
@@ -86,9 +92,11 @@ def largest_dimension(X: Floats, X_target: Floats) -> int:
 def principal_subspace(X: Floats, dimension: int) -> Floats:
     """An orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
 
-    The components are exact. A randomised solver finds others if variances fall slowly, as those of histograms do.
+    It has fewer where X varies in fewer directions: others would be any. The components are exact. A randomised solver
+    finds others if variances fall slowly, as those of histograms do.
     """
-    return PCA(dimension, svd_solver="arpack", random_state=0).fit(X).components_.T
+    found = PCA(dimension, svd_solver="arpack", random_state=0).fit(X)
+    return found.components_[found.singular_values_ > 1e-9 * found.singular_values_[0]].T
 
 
 def subspace_dimension(source: Floats, target: Floats, both: Floats) -> int:

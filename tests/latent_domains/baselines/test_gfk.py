@@ -102,6 +102,19 @@ def test_subspaces_that_cannot_be_are_refused(source, target, n_components, mess
         GeodesicFlowKernel(n_components).fit(rng.normal(size=source), rng.normal(size=target))
 
 
+def test_directions_without_variance_are_in_no_subspace():
+    """Ten samples three times each vary in nine directions. What a solver adds to these is rounding."""
+    rng = np.random.default_rng(0)
+    some, other = np.repeat(rng.normal(size=(10, 40)), 3, axis=0), rng.normal(size=(60, 40))
+    few = other * (np.arange(40) < 5)  # features that are the same everywhere
+    for source, target, most in ((some, other, 9), (other, some, 9), (some, few, 5)):
+        kernel = GeodesicFlowKernel(most).fit(source, target)
+        assert kernel.n_components_ == most >= GeodesicFlowKernel().fit(source, target).n_components_
+        message = f"got {most + 1}, expected 1 to {most}: source or target varies in no more directions"
+        with pytest.raises(ProgramError, match=message):
+            GeodesicFlowKernel(most + 1).fit(source, target)
+
+
 @pytest.mark.parametrize("name", ["source", "target"])
 def test_samples_that_are_all_the_same_have_no_subspace(name):
     rows = np.random.default_rng(0).normal(size=(2, 9, 12))
