@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from latent_domains.common.files import read_json
 from latent_domains.common.program import ProgramError
@@ -49,9 +49,9 @@ class DomainUsage(_Object):
     held_out: bool = False
     counts: list[list[int]]
     mean_probability: list[list[float]] | None = None
-    share: list[float]
-    purity: float
-    nmi: float
+    share: list[_Fraction]
+    purity: _Fraction
+    nmi: FiniteFloat
     ari: float | None = None
     nmi_classes: float | None = None
 
@@ -147,6 +147,26 @@ class OnTarget(_Object):
         images = int(confusion.sum())
         return cls(accuracy=int(confusion.trace()) / images, test_images=images, confusion=confusion.tolist())
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.confusion is not None:
+            classes = len(self.confusion)
+            if not _is_matrix(self.confusion, classes, classes) or min(map(min, self.confusion), default=-1) < 0:
+                raise ValueError("confusion: expected as many rows as columns, of counts from 0 on")
+            if not any(map(any, self.confusion)):
+                raise ValueError("confusion: found no image, expected some")
+        return self
+
+
+def _of_the_same_classes(targets: dict[str, OnTarget]) -> dict[str, OnTarget]:
+    sizes = {len(found.confusion) for found in targets.values() if found.confusion is not None}
+    if len(sizes) > 1:
+        raise ValueError(f"found confusion of {' and '.join(map(str, sorted(sizes)))} classes, expected the same")
+    return targets
+
+
+_Targets = Annotated[dict[str, OnTarget], AfterValidator(_of_the_same_classes)]
+
 
 def _class_mean(record: "Record | Matching") -> float | None:
     """Mean over classes of the share of a class's test images that are classified right; None without counts."""
@@ -162,7 +182,7 @@ class Matching(_Object):
     """The accuracy of one classifier alone: that of the latent ``domain`` nearest to the target."""
 
     accuracy: _Fraction
-    targets: dict[str, OnTarget]
+    targets: _Targets
     domain: int | None = None
     class_mean = property(_class_mean)
 
@@ -180,7 +200,7 @@ class Record(_Object):
     iteration: int | None = None
     accuracy: _Fraction | None
     test_images: int | None = None
-    targets: dict[str, OnTarget]
+    targets: _Targets
     classes: list[str] | None = None
     incomplete_data: str | None = None
     matching: Matching | None = None

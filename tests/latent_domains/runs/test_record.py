@@ -13,6 +13,8 @@ from latent_domains.runs.record import Failure, OnTarget, Record, Training, read
 
 OLD = {"experiment": make_experiment("digits", "dial").to_json(), "accuracy": 0.5, "targets": {}}
 
+USAGE = {"sources": ["a"], "images": 1, "counts": [[1]], "share": [1.0], "purity": 1.0, "nmi": 0.0}
+
 
 def test_what_was_left_out_stays_out_and_unknown_keys_stay(tmp_path):
     file = tmp_path / "r.json"
@@ -42,6 +44,30 @@ def test_the_class_mean_counts_every_class_alike():
         (Record, {**OLD, "baseline": {}}, "experiment, baseline: found both, expected one: what was run"),
         (Record, {**OLD, "accuracy": True}, "accuracy: found True"),
         (Record, {**OLD, "training": {}}, "training: found no seconds"),
+        *(
+            (Record, {**OLD, "targets": {"a": {"accuracy": 0.5, "confusion": confusion}}}, f"targets: a: {message}")
+            for confusion, message in (
+                ([[1, 2], [3]], "confusion: expected as many rows as columns"),
+                ([[1, 2, 3]], "confusion: expected as many rows as columns"),
+                ([[1, -2], [0, 3]], "confusion: expected as many rows as columns, of counts from 0 on"),
+                ([], "confusion: expected as many rows as columns"),
+                ([[0, 0], [0, 0]], "confusion: found no image"),
+            )
+        ),
+        (
+            Record,
+            {
+                **OLD,
+                "targets": {
+                    n: {"accuracy": 1, "confusion": np.eye(k, dtype=int).tolist()} for n, k in (("a", 2), ("b", 3))
+                },
+            },
+            "targets: found confusion of 2 and 3 classes, expected the same",
+        ),
+        *(
+            (Record, {**OLD, "domain_usage": {**USAGE, key: value}}, f"domain_usage: {key}")
+            for key, value in (("purity", 2.0), ("purity", float("nan")), ("nmi", float("inf")), ("share", [1.5]))
+        ),
         (Training, {"seconds": 1, "sessions": [{}]}, "sessions[0]: found no started"),
         *(
             (
