@@ -338,6 +338,9 @@ def _candidates(row: Row, table: Table, column: Column, iterations: int | None) 
     """Make the runs of a cell, with the checks of ``tools.write_run``."""
     if row.cited is not None:
         return ()
+    unlabelled = [target for target in column.targets if target in table.data.unlabelled]
+    if unlabelled and (row.baseline or len(unlabelled) == len(column.targets)):
+        raise ProgramError(f"targets: {', '.join(unlabelled)} without labels, expected labels for the accuracy")
     if row.baseline is not None:
         return (_baseline(row.baseline, table, column),)
     settings = {

@@ -332,12 +332,36 @@ def test_a_file_that_describes_no_dataset_of_ones_own_is_named(written, message,
     assert ": dataset: " + message.format(file=file) in broken(tmp_path, "dataset: digits", "dataset: mine.json")
 
 
+SHARED = GOOD.replace("runs: {method: mda, k: 3}", "baseline: {method: svm}")
+
+
+@pytest.mark.parametrize(
+    ("text", "targets", "said"),
+    [
+        (GOOD, "usps", "usps without labels"),
+        (GOOD, "usps, mnistm", None),  # the accuracy is that of mnistm
+        (SHARED, "usps, mnistm", "usps without labels"),
+    ],
+)
+def test_a_column_whose_accuracy_nobody_could_measure_is_an_error(text, targets, said, tmp_path):
+    """Else the runs would be trained first, and their records be of no use."""
+    data = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
+    (tmp_path / "mine.json").write_text(json.dumps(data.to_json()))
+    text = text.replace("dataset: digits", "dataset: mine.json").replace("[mnist, usps]", "[mnist]")
+    text = text.replace("sources: [mnist, mnistm], targets: [usps]", f"sources: [mnist], targets: [{targets}]")
+    (tmp_path / "table.yaml").write_text(text)
+    if said is None:
+        assert load(tmp_path / "table.yaml").runs
+        return
+    with pytest.raises(ProgramError, match=re.escape(f"rows[0] (ours), column 'U': targets: {said}, expected labels")):
+        load(tmp_path / "table.yaml")
+
+
 OF_FEATURES = SEVERAL_TARGETS.replace("\nseeds:", "\ndata_per_seed: true\nseeds:")
 BILLION_LAUGHS = "a: &a [x]\n" + "".join(
     f"{name}: &{name} [{', '.join(10 * [f'*{before}'])}]\n"
     for before, name in zip("abcdefghi", "bcdefghij", strict=True)
 )
-SHARED = GOOD.replace("runs: {method: mda, k: 3}", "baseline: {method: svm}")
 
 
 @pytest.mark.parametrize(
