@@ -100,6 +100,15 @@ class Dataset:
         return f"{self.images}_{STYLE}"
 
     @property
+    def style_made_by(self) -> str:
+        """The command that makes those statistics; empty where there are none, for images that are no pictures."""
+        images = DATASETS.get(self.images, self)
+        if images.name == self.images and not images.folder and images.stored_shape != PICTURE_SHAPE:
+            return ""
+        own = "DIR" if self.extracted else "FILE.json"
+        return f"python -m tools.extract_features {self.images if self.images in DATASETS else own} --style"
+
+    @property
     def extracted(self) -> bool:
         """Whether the records are features that are extracted from images."""
         return self.features is not None and self.features.images is not None

@@ -13,7 +13,7 @@ from latent_domains.data.join import read_known_domains
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.style_domains import Division, divide
-from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset
+from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset
 from latent_domains.experiment.experiment import Experiment
 
 Record = tuple[str, str]
@@ -41,10 +41,9 @@ def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Divi
 
 def _remedy(data: Dataset, option: str = "") -> str:
     """The command that makes them, or why there is none."""
-    ours = DATASETS.get(data.images)
-    if ours and ours.stored_shape != PICTURE_SHAPE:
+    if not data.style_made_by:
         return f"there are none of {data.images}: they are made of pictures of {by(PICTURE_SHAPE)}"
-    return f"make them with: python -m tools.extract_features {data.images if ours else 'FILE.json'} --style{option}"
+    return f"make them with: {data.style_made_by}{option}"
 
 
 def _records(lmdb: Path, *, undivided: bool) -> Iterator[Record]:

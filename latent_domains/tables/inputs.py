@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import at_hand
@@ -64,10 +65,7 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
         of_seed = f" --seed N --out {data_folder(data, 'N', per_seed=True)} for each seed N" if per_seed else ""
         return f"{what} {verb} not on this machine: {run.data.made_by}{of_seed}"
     if lacks_style(run, folder):
-        command = f"python -m tools.extract_features {run.data.images} --style"
-        if missing_images(run, data) and run.data.images in DATASETS:
-            command = f"{DATASETS[run.data.images].made_by}, then {command}"
-        return f"the statistics of style of {title(run.data.images)} are not on this machine: {command}"
+        return why_no_style(run, data)
     begin = weights(run, data)
     if begin and not begin.is_file():
         chosen = at_hand(run.data.network, begin.parent)
@@ -75,6 +73,16 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
         made_by = f"python -m tools.get_weights {chosen.name}{domains}"
         return f"{begin.relative_to(data)}, which the net begins from, is not on this machine: {made_by}"
     return ""
+
+
+def why_no_style(run: Run, data: Path) -> str:
+    """Name the command that makes the statistics of style, or say that there can be none."""
+    images, command = run.data.images, run.data.style_made_by
+    if not command:
+        return f"there are no statistics of style of {title(images)}: they are made of pictures of {by(PICTURE_SHAPE)}"
+    if images in DATASETS and missing_images(run, data):
+        command = f"{DATASETS[images].made_by}, then {command}"
+    return f"the statistics of style of {title(images)} are not on this machine: {command}"
 
 
 def title(dataset: str) -> str:

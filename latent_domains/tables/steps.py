@@ -13,7 +13,15 @@ from latent_domains.experiment.mixture import is_joined, join_options
 from latent_domains.experiment.pretrained import at_hand
 from latent_domains.tables.config import Config
 from latent_domains.tables.definition import Run, data_folder, run_path
-from latent_domains.tables.inputs import lacks_style, missing_images, missing_lmdbs, title, weights, why_missing
+from latent_domains.tables.inputs import (
+    lacks_style,
+    missing_images,
+    missing_lmdbs,
+    title,
+    weights,
+    why_missing,
+    why_no_style,
+)
 
 FETCHED = ("digits", "digits_hard", "office_caltech_surf")
 """Datasets that ``tools.get_data`` makes of what it downloads."""
@@ -68,7 +76,7 @@ class Steps:
         if missing:
             needed.append(self._build(run))
         if lacks_style(run, folder):
-            needed.append(self._extract(run, run.data.style, ["--style"]))
+            needed.append(self._find_style(run))
         if (begin := self.weights(run)) and not begin.is_file():
             needed.append(self._get_weights(run.data.network))
         return needed
@@ -130,12 +138,16 @@ class Steps:
         name = f"fetch/{self._name(folder / data.lmdbs)}"
         return Step(name, ("tools.get_data", *options), parallel=archived, obstacle=obstacle)
 
+    def _find_style(self, run: Run) -> Step:
+        """Make the statistics of style of a run's images. Where one's own pictures are, nobody told the workflow."""
+        if run.data.images in DATASETS and run.data.style_made_by:
+            return self._extract(run, run.data.style, ["--style"])
+        return Step(f"derive/{run.data.style}", obstacle=why_no_style(run, self.config.data))
+
     def _extract(self, run: Run, name: str, backbone: list[str], before: tuple[Step, ...] = ()) -> Step:
         """Make features or statistics of style of a run's images."""
         images, data = run.data.images, self.config.data
         if missing_images(run, data):
-            if images not in DATASETS:
-                return Step(f"derive/{name}", obstacle=why_missing(run, data))
             before = (self._get_data(DATASETS[images], data), *before)
         argv = ("tools.extract_features", images, *backbone, "--data", str(data))
         return Step(f"derive/{name}", argv, before, parallel=True)

@@ -1,9 +1,13 @@
 """What makes the data that runs lack, and in which order."""
 
+import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from latent_domains.experiment.datasets import DATASETS, Features
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.tables.inputs import why_missing
 from tests.latent_domains.tables.tables import plan
@@ -143,3 +147,26 @@ def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_
     assert command(here, "derive/pacs_style").startswith("tools.extract_features pacs --style ")
     with_lmdbs(tmp_path, "pacs_style", *fine_tuned.sources)
     assert "derive/pacs_style" not in here.before_run(fine_tuned)
+
+
+@pytest.mark.parametrize(
+    ("like", "changes", "reason"),
+    [
+        ("pacs_lite0", {"features": Features("pictures", "x")}, "pictures are not on .*: python .* DIR --style"),
+        ("pacs", {}, "mine are not on this machine: python .* FILE.json --style"),
+        ("pacs_lite0", {"features": Features(None, "x")}, "mine: they are made of pictures of 3×256×256"),
+    ],
+)
+def test_statistics_of_style_of_ones_own_pictures_are_made_by_hand(like, changes, reason, tmp_path):
+    """The workflow knows no folder of them. It called extract_features with the dataset's name, which failed."""
+    (tmp_path / "mine.json").write_text(json.dumps(replace(DATASETS[like], name="mine", **changes).to_json()))
+    here = plan(tmp_path)
+    text = MIXED.format(own="false").replace("digits", "../mine.json").replace(", shares: [80, 20]", "")
+    text = text.replace("[mnist, mnistm]", "[photo, cartoon]").replace("usps", "sketch").replace("mda", "style_w")
+    (tmp_path / "experiments" / "mixed.yaml").write_text(text)
+    (run,) = here.table("mixed").runs
+    with_lmdbs(tmp_path, "mine", *run.data.domains)
+    assert re.fullmatch(f".*statistics of style of {reason}", here.steps.obstacle(run))
+    assert not here.to_make(here.table("mixed")) and why_missing(run, tmp_path / "data") == here.steps.obstacle(run)
+    with_lmdbs(tmp_path, run.data.style, *run.sources)
+    assert not here.steps.obstacle(run)
