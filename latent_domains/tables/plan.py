@@ -30,12 +30,24 @@ class Plan:
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """All tables by name. Raises ProgramError if a definition is wrong or there is none."""
+        """All tables by name. Raises ProgramError if a definition is wrong, if there is none, or if two do not agree.
+
+        Runs of two datasets of one name would have the same folders.
+        """
         files = sorted(self.config.experiments.glob("*.yaml"))
         if not files:
             raise ProgramError(f"{self.config.experiments}: found no NAME.yaml, expected the definitions of tables")
         chosen = {"seeds": self.config.seeds, "iterations": self.config.iterations}
-        return {file.stem: load(file, **chosen) for file in files}
+        tables = {file.stem: load(file, **chosen) for file in files}
+        named: dict[str, Table] = {}
+        for table in tables.values():
+            other = named.setdefault(table.data.name, table)
+            if other.data != table.data:
+                raise ProgramError(
+                    f"{table.files[0]}: dataset: {table.dataset} describes another {table.data.name} than "
+                    f"{other.dataset}, which {other.files[0]} names: give one of them another name"
+                )
+        return tables
 
     def table(self, name: str) -> Table:
         """Return the table of this name. Raises ProgramError if there is none."""

@@ -1,17 +1,21 @@
 """What the workflow would do: its config, which runs it makes and how."""
 
+import json
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.datasets import DATASETS
 from latent_domains.tables.config import Config
 from latent_domains.tables.definition import BaselineRun
 from latent_domains.tables.options import seed_list
 from latent_domains.tables.plan import Plan
-from tests.latent_domains.tables.tables import plan, write_record
+from tests.latent_domains.tables.tables import TEXT, plan, small_table, write_record
 
 
 @pytest.mark.program
@@ -49,6 +53,22 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
         _ = plan(tmp_path).tables
     with pytest.raises(ProgramError, match=r"^tables/dgits: no such table, expected one of digits, pacs$"):
         plan(tmp_path, "digits", "pacs").table("dgits")
+
+
+def test_two_tables_of_other_datasets_of_one_name_are_an_error(tmp_path):
+    """A run of the one would be trained in place of the other's, whose folder has the same name."""
+    here = plan(tmp_path)
+    data = replace(DATASETS["digits"], name="mine")
+    for table, one in (("a", data), ("b", replace(data, made_by="else")), ("c", replace(data, usage_images=9))):
+        (tmp_path / f"{table}.json").write_text(json.dumps(one.to_json()))
+        small_table(tmp_path / "experiments", TEXT.replace("dataset: digits", f"dataset: ../{table}.json"))
+        (tmp_path / "experiments" / "small.yaml").rename(tmp_path / "experiments" / f"{table}.yaml")
+    folder = tmp_path / "experiments"
+    message = f"{folder}/c.yaml: dataset: {folder}/../c.json describes another mine than {folder}/../a.json, which "
+    with pytest.raises(ProgramError, match=f"^{re.escape(message)}"):
+        _ = here.tables
+    (folder / "c.yaml").unlink()
+    assert list(here.tables) == ["a", "b"]
 
 
 def test_runs_that_are_not_finished_and_can_be_made_are_made(tmp_path):
