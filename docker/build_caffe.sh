@@ -341,7 +341,9 @@ step install env "DESTDIR=$aside" ninja -C "$build" install
 new=$aside/new
 mv "$aside$prefix" "$new"
 step try-caffe "$new/bin/caffe" --version
-step try-pycaffe env "PYTHONPATH=$new/python" PYTHONDONTWRITEBYTECODE=1 "$python" -c 'import caffe; print(caffe.get_mode())'
+# (Not by env: an interpreter whose path has an = is a variable to it.)
+try_pycaffe() { PYTHONPATH=$new/python PYTHONDONTWRITEBYTECODE=1 "$python" -c 'import caffe; print(caffe.get_mode())'; }
+step try-pycaffe try_pycaffe
 printf '%s\n' "$key" >"$new/$stamp"
 if [ -e "$prefix" ]; then mv "$prefix" "$aside/old"; fi
 mv "$new" "$prefix"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ROOT
+from tests.docker.patched import unpack
 
 PREFIX = ROOT / ".caffe"
 KEY = PREFIX / "share/Caffe/build-key"
@@ -234,6 +235,38 @@ def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
     refused(tmp_path / "p", f"step 'unpack' failed; above are the last lines of {tmp_path}/build", **env)
     files = {str(path.relative_to(checkout)): path.read_text() for path in checkout.rglob("*") if path.is_file()}
     assert files == dict.fromkeys(CHECKOUT_FILES, "nothing\n")
+
+
+@pytest.mark.program
+def test_a_folder_with_parentheses(tmp_path: Path) -> None:
+    """What pycaffe's CMake tells a shell, of the patched file, for a library of one line."""
+    unpack(tmp_path, "31-folder-names.patch", "python/CMakeLists.txt")
+    patched = (tmp_path / "python/CMakeLists.txt").read_text()
+    told = patched[patched.index("if(UNIX OR APPLE)") : patched.index("# ---[ Install")]
+    project = tmp_path / "a (b)"
+    (project / "python/caffe").mkdir(parents=True)
+    (project / "proto").mkdir()
+    (project / "proto/caffe_pb2.py").write_text("x = 1\n")
+    (project / "one.c").write_text("int one;\n")
+    (project / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.5)\nproject(x C)\nadd_library(pycaffe SHARED one.c)\n"
+        f"set(proto_gen_folder ${{PROJECT_SOURCE_DIR}}/proto)\n{told}"
+    )
+    for command in (["-G", "Ninja", "-S", project, "-B", project / "build"], ["--build", project / "build"]):
+        done = subprocess.run(["cmake", *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (project / "python/caffe/proto/caffe_pb2.py").exists() and (project / "python/caffe/_caffe.so").is_symlink()
+
+
+@pytest.mark.program
+def test_an_interpreter_whose_path_env_takes_for_a_variable(tmp_path: Path) -> None:
+    script = (ROOT / "docker/build_caffe.sh").read_text()
+    (step,) = re.findall(r"^step try-pycaffe .*$", script, re.MULTILINE)
+    defined = "".join(re.findall(r"^try_pycaffe\(\) .*\n", script, re.MULTILINE))
+    (tmp_path / "a=b").mkdir()
+    python = interpreter(tmp_path / "a=b", "exit 0")
+    done = subprocess.run(["bash", "-c", f'new=.; python="$0"; step() {{ shift; "$@"; }}\n{defined}{step}', python])
+    assert done.returncode == 0
 
 
 @pytest.mark.program
