@@ -240,12 +240,12 @@ flock -n 9 || { say "another build is under way in $work: waiting for it"; flock
 if up_to_date; then exit 0; fi
 rm -rf "$prefix".partial-??????  # of an installation that was killed
 
-# An interrupted build of the same key is continued; any other is begun anew.
-if [ "$(cat "$work/key" 2>/dev/null)" != "$key" ]; then
+# An interrupted build of the same key is continued; any other is begun anew, and one that was moved: CMake has its path.
+if [ "$(cat "$work/key" 2>/dev/null)" != "$work $key" ]; then
   rm -rf "$work"
 fi
 mkdir -p "$work/log"
-printf '%s\n' "$key" >"$work/key"
+printf '%s\n' "$work $key" >"$work/key"
 source=$work/source build=$work/build
 
 # own_mirrors: where this machine's package sources would have the archive.

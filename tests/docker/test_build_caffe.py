@@ -238,6 +238,17 @@ def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
 
 
 @pytest.mark.program
+def test_an_interrupted_build_that_was_moved_is_begun_anew(tmp_path: Path, checkout: Path) -> None:
+    """CMake would end it: its cache has the folder's name."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    refused(tmp_path / "p", "step 'unpack' failed", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=old)
+    (old / "caffe-cpu/source").mkdir()
+    refused(tmp_path / "p", "step 'configure' failed", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=old)
+    old.rename(new)
+    refused(tmp_path / "p", "step 'unpack' failed", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=new)
+
+
+@pytest.mark.program
 def test_a_folder_with_parentheses(tmp_path: Path) -> None:
     """What pycaffe's CMake tells a shell, of the patched file, for a library of one line."""
     unpack(tmp_path, "31-folder-names.patch", "python/CMakeLists.txt")
