@@ -236,7 +236,8 @@ parent=$(dirname "$prefix")
 mkdir -p "$parent" "$work" 2>/dev/null || fail "cannot create $parent or $work: choose other folders or run as root"
 [ -w "$parent" ] || fail "$parent is not writable by $(id -un): choose another PREFIX or run as root"
 exec 9>"$work.lock"
-flock -n 9 || { say "another build is under way in $work: waiting for it"; flock 9; }
+# A status above 1: the file system has no locks.
+flock -n 9 2>/dev/null || [ $? -gt 1 ] || { say "another build is under way in $work: waiting for it"; flock 9; }
 if up_to_date; then exit 0; fi
 rm -rf "$prefix".partial-??????  # of an installation that was killed
 

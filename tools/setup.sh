@@ -26,7 +26,8 @@ tmp=${TMPDIR:-}
 mkdir -p .build 2>/dev/null || true
 if [ -w .build ]; then  # somebody else's folder is taken as it is: where it is whole, nothing below has anything to do
   exec 9>.build/setup.lock
-  flock -n 9 || { say "another set-up is under way here: waiting for it"; flock 9; }
+  # A status above 1: the file system has no locks.
+  flock -n 9 2>/dev/null || [ $? -gt 1 ] || { say "another set-up is under way here: waiting for it"; flock 9; }
   # pip puts what it fetches there, gigabytes: more than /tmp may hold, which Debian 13 has in memory.
   [ -n "$tmp" ] || { tmp=$PWD/.build/tmp; rm -rf "$tmp"; mkdir "$tmp"; }
 fi

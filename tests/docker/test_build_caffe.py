@@ -249,6 +249,15 @@ def test_an_interrupted_build_that_was_moved_is_begun_anew(tmp_path: Path, check
 
 
 @pytest.mark.program
+def test_a_build_on_a_file_system_without_locks(tmp_path: Path, checkout: Path) -> None:
+    no_locks = {"BASH_FUNC_flock%%": "() { echo flock: 9: Function not implemented >&2; return 65; }"}
+    env = {"CAFFE_SRC": checkout, "CAFFE_BUILD_DIR": tmp_path / "build", **no_locks}
+    result = build(tmp_path / "p", **env)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "step 'unpack' failed" in result.stderr and "flock" not in result.stderr
+
+
+@pytest.mark.program
 def test_a_folder_with_parentheses(tmp_path: Path) -> None:
     """What pycaffe's CMake tells a shell, of the patched file, for a library of one line."""
     unpack(tmp_path, "31-folder-names.patch", "python/CMakeLists.txt")

@@ -83,6 +83,15 @@ def test_a_clone_of_somebody_else_that_is_whole(clone: Path) -> None:
     assert not (clone / ".build").exists()
 
 
+def test_a_file_system_without_locks(clone: Path) -> None:
+    """flock's words and status for ENOSYS, which is Lustre's answer where it is mounted without flock."""
+    (clone / "bin").mkdir()
+    (clone / "bin/flock").write_text('#!/bin/sh\necho "flock: 9: Function not implemented" >&2\nexit 65\n')
+    (clone / "bin/flock").chmod(0o755)
+    result = setup(clone, PATH=f"{clone}/bin:{os.environ['PATH']}")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 def test_what_pip_fetches_lies_on_the_disk_of_the_clone(clone: Path) -> None:
     """Unless the user names another place. What a killed set-up left there goes."""
     (clone / ".build/tmp/pip-unpack-1").mkdir(parents=True)
