@@ -26,7 +26,8 @@ run by root.
 
 environment
   PYTHON           the interpreter that pycaffe is for, with what it will run with: NumPy, … (/usr/bin/python3)
-  CAFFE_SRC        build this Caffe checkout instead of fetching the source; it is copied, never changed
+  CAFFE_SRC        build this Caffe checkout instead of fetching the source; it is copied, never changed. PREFIX is
+                   then up to date without the variable too; remove PREFIX to go back to the source that is fetched
   CAFFE_BUILD_DIR  where to build (.build of the repository)
 
 environment of the cuda variant
@@ -225,7 +226,16 @@ variant: $variant$cuda
 python: $python_version
 numpy: $numpy_version"
 
-up_to_date() { [ -f "$prefix/$stamp" ] && [ "$(cat "$prefix/$stamp")" = "$key" ]; }
+# up_to_date: whether PREFIX is what would be built, of the checkout that somebody chose for it if none is named now.
+up_to_date() {
+  local made
+  made=$(cat "$prefix/$stamp" 2>/dev/null) || return 1
+  if [ -z "${CAFFE_SRC:-}" ] && [[ $made = "source: a checkout, "* ]]; then
+    [ "${made#*$'\n'}" = "${key#*$'\n'}" ]
+  else
+    [ "$made" = "$key" ]
+  fi
+}
 if [ "$check" = yes ]; then
   up_to_date || { say "$prefix is not what this script would build now"; exit 1; }
   exit 0

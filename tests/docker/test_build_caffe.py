@@ -198,6 +198,18 @@ def test_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) 
     assert build("--check", PREFIX, docker=docker, **env).returncode == 1
 
 
+@pytest.mark.program
+@of_the_cpu
+def test_a_prefix_of_a_checkout_stays_when_the_variable_is_not_set(tmp_path: Path) -> None:
+    """CAFFE_SRC is what a machine without a network is told to set; the next `make` would fetch, or fail."""
+    key = tmp_path / "p/share/Caffe/build-key"
+    key.parent.mkdir(parents=True)
+    _, rest = KEY.read_text().split("\n", 1)
+    for recipe, expected in (("recipe", 0), ("older", 1)):
+        key.write_text("source: a checkout, sha256 0\n" + rest.replace("recipe", recipe))
+        assert build("--check", tmp_path / "p").returncode == expected
+
+
 # How it refuses
 
 
