@@ -9,9 +9,10 @@ from pathlib import Path
 
 from latent_domains.common.program import ROOT, ProgramError
 
-UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM")
+UNMOVED_BY_SIGTERM = ("env", "--block-signal=TERM", "sh", "-c", 'exec "$0" "$@"')
 """Command prefix of a child that SIGTERM does not end. SLURM sends SIGTERM to every process of a job, and caffe would
-end before it has written a snapshot. The signal is blocked, not ignored: glog in caffe sets its own handler."""
+end before it has written a snapshot. The signal is blocked, not ignored: glog in caffe sets its own handler. The shell
+is there because env takes a program whose path has an = for a variable."""
 
 _ENDING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", '[ $PPID = $0 ] || kill -KILL $$; exec "$@"')
 """Command prefix of a child that the kernel kills when its parent ends. The parent's id comes next: with it the shell

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from latent_domains.common.caffe_process import ending_with_parent, read_log, start, start_logged
+from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, ending_with_parent, read_log, start, start_logged
 from latent_domains.common.program import ROOT
 from tests.programs import wait_until
 
@@ -117,3 +117,13 @@ def test_a_child_is_the_program_itself():
     ours = sum(1 << (number - 1) for number in (signal.SIGPIPE, signal.SIGXFSZ))  # that Python ignores
     here = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().strip().splitlines())
     assert int(fields["SigIgn"], 16) == int(here["SigIgn"], 16) & ~ours
+
+
+def test_a_program_in_a_folder_that_env_takes_for_a_variable(tmp_path):
+    program = tmp_path / "a=b" / "program"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$@"\n')
+    program.chmod(0o755)
+    with start_logged([*UNMOVED_BY_SIGTERM, str(program), "1 2", "c=d"], 1) as child:
+        assert read_log(child) == "1 2 c=d\n"
+    assert child.returncode == 0
