@@ -1,5 +1,6 @@
 """Which commits a result may be of."""
 
+import os
 import subprocess
 
 import pytest
@@ -16,6 +17,7 @@ def checkout(tmp_path, monkeypatch):
         name = ("-c", "user.name=a", "-c", "user.email=a@b")
         return subprocess.run(["git", *name, *arguments], cwd=cwd, capture_output=True, text=True, check=True).stdout
 
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)  # the user's may sign each commit, or ask for more
     git("init", "--quiet")
     git("commit", "--quiet", "--allow-empty", "--message=first")
     monkeypatch.setattr(history, "ROOT", tmp_path)
