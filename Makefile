@@ -12,7 +12,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup:  ## install packages, the virtual environment (.venv) and Caffe (.caffe)
-	@tools/setup.sh
+	@bash tools/setup.sh
 
 demo: setup  ## discover latent domains in embedded data: two minutes, no download
 	@$(in_project) python -m tools.demo $(ARGS)
@@ -31,7 +31,7 @@ check: setup  ## lint, then the tests that start no program and train nothing: a
 	@$(in_project) $(lint) && $(pytest) -m "$(fast)" $(ARGS)
 
 test:  ## lint, then the whole test suite
-	@tools/setup.sh torch
+	@bash tools/setup.sh torch
 	@$(in_project) $(lint) && $(pytest) $(ARGS)
 
 # These three need a Caffe with CUDA (CAFFE_VARIANT=cuda make setup, or the image; see docs/gpu.md).
@@ -46,7 +46,7 @@ test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's 
 	@$(in_project) python -m pytest -m slurm tests/cluster $(ARGS)
 
 faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files against every program: many minutes
-	@tools/setup.sh torch
+	@bash tools/setup.sh torch
 	@$(in_project) python -m tests.faults $(ARGS)
 
 bench: setup  ## measure layers and nets, and compare with BatchNorm and PyTorch (tools/setup.sh torch)

@@ -22,6 +22,12 @@ if (LC_ALL=C; [[ $PWD = *[!A-Za-z0-9/" _.+=@%~()"$'\x80'-$'\xff'-]* ]]); then
   exit 2
 fi
 
+if [ ! -x docker/build_caffe.sh ]; then
+  say "$PWD: no program may run here: its file system is mounted with noexec, or the files were unpacked without their" \
+    "permissions: call git clone in another folder" >&2
+  exit 2
+fi
+
 tmp=${TMPDIR:-}
 mkdir -p .build 2>/dev/null || true
 if [ -w .build ]; then  # somebody else's folder is taken as it is: where it is whole, nothing below has anything to do

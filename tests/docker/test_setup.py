@@ -56,6 +56,16 @@ def test_a_folder_that_cannot_be_is_told_before_anything_is_done(sign: str, clon
     assert not (moved / ".build").exists()
 
 
+def test_files_that_may_not_run(clone: Path) -> None:
+    """Those of a file system that is mounted with noexec, or of an archive that was unpacked without permissions."""
+    shutil.copy(ROOT / "Makefile", clone)
+    for script in (*(clone / "docker").iterdir(), clone / "tools/setup.sh"):
+        script.chmod(0o644)
+    done = subprocess.run(["make", "setup"], cwd=clone, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "" and done.stderr.startswith(f"setup: {clone}: no program may run here")
+    assert not (clone / ".build").exists()
+
+
 def test_what_counts_is_where_a_link_leads(clone: Path) -> None:
     """Caffe is built there."""
     good, bad = clone.with_name(f"{clone.name}_link"), clone.with_name(f"{clone.name};b")
