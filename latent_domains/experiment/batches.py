@@ -18,14 +18,13 @@ def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, 
     Raises ProgramError if the batch is too small to hold FEWEST images of every part.
     """
     parts, size = experiment.batch_inputs, experiment.recipe.batch_size
-    if experiment.recipe.batch_split == "per_domain":
-        _check(size, 1)
     domains = {
         part: len(experiment.sources) if part in experiment.task.source_inputs and experiment.task.undivided else 1
         for part in parts
     }
     match experiment.recipe.batch_split:
         case "per_domain":
+            _check(size, 1)
             return {part: size * domains[part] for part in parts}
         case "per_group":
             sources = {part: domains[part] for part in experiment.task.source_inputs}

@@ -74,4 +74,4 @@ def _schedule(experiment: Experiment) -> dict[str, float]:
     """
     if experiment.recipe.lr_policy == "inv":
         return {"gamma": 10 / experiment.recipe.iterations, "power": 0.75}
-    return {"gamma": 0.1, "stepsize": max(1, round(experiment.recipe.lr_step * experiment.recipe.iterations))}
+    return {"gamma": 0.1, "stepsize": round(experiment.recipe.lr_step * experiment.recipe.iterations)}

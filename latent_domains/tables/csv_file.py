@@ -28,7 +28,7 @@ def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
     paired = differences(table, rows)
     domains = DOMAINS if any(result.usages for row in rows for result in row.results) else ()
     fields = [*FIELDS, *seeds, *domains, *(PAIRED if paired else ()), "reason", "remarks"]
-    writer = csv.DictWriter(text, fields, restval="", lineterminator="\n")
+    writer = csv.DictWriter(text, fields, lineterminator="\n")
     writer.writeheader()
     for row in rows:
         for line in _lines(table, row, iter(paired.get(row.row.name, ()))):

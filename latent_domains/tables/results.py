@@ -133,9 +133,9 @@ def results(table: Table, records: Records) -> list[RowResults]:
 
 
 def recomputed_mean(row: Row) -> float | None:
-    """The mean of the paper's own values in a row, None if it has none or one alone."""
+    """The mean of the paper's own values in a row, None if it has none."""
     values = [cell.paper for cell in row.cells]
-    return fmean(values) if len(values) > 1 and None not in values else None
+    return None if None in values else fmean(values)
 
 
 def _cell(cell: Cell, table: Table, records: Records) -> Result | None:
