@@ -19,6 +19,11 @@ def test_random_domains_are_balanced_in_every_lmdb(counts, k, seed):
     assert all(np.array_equal(a, b) for a, b in zip(found, random_domains(counts, k, seed), strict=True))
 
 
+def test_each_lmdb_and_each_seed_has_random_domains_of_its_own():
+    """MNIST-M is made of MNIST's images, one by one."""
+    assert len({labels.tobytes() for seed in (0, 1) for labels in random_domains([70, 70], 2, seed)}) == 4
+
+
 def write(path, images):
     with lmdb_io.create(path) as (writer, _):
         for i, image in enumerate(images):
@@ -46,8 +51,8 @@ def test_kmeans_divides_all_lmdbs_together(tmp_path):
     found = kmeans_domains(lmdbs, (3, 8, 8), 2, 0)
     same = np.concatenate(found) == np.concatenate(bright)
     assert [len(labels) for labels in found] == [60, 30] and (same.all() or not same.any())
-    assert all(np.array_equal(a, b) for a, b in zip(found, kmeans_domains(lmdbs, (3, 8, 8), 2, 0), strict=True))
-    assert set(np.concatenate(kmeans_domains(lmdbs, (3, 8, 8), 4, 0))) == {0, 1, 2, 3}
+    four, again, other = (np.concatenate(kmeans_domains(lmdbs, (3, 8, 8), 4, seed)) for seed in (0, 0, 1))
+    assert set(four) == {0, 1, 2, 3} and (four == again).all() and (four != other).any()
     two = write(tmp_path / "two", [np.full((8, 8, 3), i // 10, np.uint8) for i in range(20)])
     with pytest.raises(ProgramError, match=r"k-means: 2 different images in .*two, expected ≥ 3"):
         kmeans_domains([two], (3, 8, 8), 3, 0)

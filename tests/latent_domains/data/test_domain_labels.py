@@ -43,6 +43,10 @@ def test_a_larger_share_keeps_who_was_known(counts, a, b, seed):
         assert not (less & ~more).any()
 
 
+def test_each_domain_and_each_seed_has_a_choice_of_its_own():
+    assert len({mask.tobytes() for seed in (0, 1) for mask in choose_known([70, 70], 0.5, seed)}) == 4
+
+
 @given(SHARES, SEEDS)
 def test_a_domain_is_chosen_by_itself(share, seed):
     assert np.array_equal(choose_known([40, 70], share, seed)[1], choose_known([9, 70], share, seed)[1])
