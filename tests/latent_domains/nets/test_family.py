@@ -228,10 +228,19 @@ def test_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
                 assert transform.scale == pytest.approx(scale)
 
 
-@pytest.mark.parametrize("dataset", ["digits", "office31", "office_caltech_fc7", "pacs"])
-def test_running_averages_and_eps(dataset):
-    for method in ("mda", "source_only"):
-        for layer in parse(experiments.nets_of(dataset, method)[1]["train"]).layer:
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        ("digits", {}),
+        ("office31", {"branch_norm": "centred"}),
+        ("office_caltech_fc7", {"branch_norm": "logits"}),
+        ("pacs", {}),
+        ("pacs_lite0", {"branch_input": "early"}),
+    ],
+)
+def test_running_averages_and_eps(dataset, options):
+    for method, chosen in (("mda", options), ("source_only", {})):
+        for layer in parse(experiments.nets_of(dataset, method, **chosen)[1]["train"]).layer:
             if kind(layer) == "MDALayer":
                 values = json.loads(layer.python_param.param_str)
                 assert values["moving_average_fraction"] == 0.95 and "eps" not in values  # the layer's default, 1e-5
