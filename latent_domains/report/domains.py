@@ -41,7 +41,7 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     return text
 
 
-def _history_chart(history: Sequence[DomainUsage]) -> Chart:
+def history_chart(history: Sequence[DomainUsage]) -> Chart:
     """Stacked shares of the latent domains over ``history``, which has at least two entries."""
     iterations = [usage.iteration for usage in history]
     shares = 100 * np.array([usage.share for usage in history])
@@ -145,7 +145,7 @@ def _discovery(run: LoadedRun) -> list[Block]:
         blocks.append(Text("They were found by the pictures' style, before training.", note=True))
         return [*blocks, Charts(f"domains-{run.name}", [matrix_chart(usage)])]
     if len(history) > 1:
-        charts.append(_history_chart(history))
+        charts.append(history_chart(history))
     else:
         text = "How the domains were used along training is not known: the record has no two snapshots to compare."
         blocks.append(Text(text, note=True))

@@ -20,6 +20,7 @@ def test_features_in_two_dimensions():
     points = embed(components)
     assert points.shape == (60, 2) and np.array_equal(points, embed(components))
     assert neighbours_alike(points, groups) == 1
+    assert alike_by_chance(np.array([0, 0, 1])) == 1 / 3
 
 
 def test_curves_are_averaged_in_bins_and_read_off_between_their_points():

@@ -1,6 +1,7 @@
 """What is told of the latent domains."""
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
 from latent_domains.experiment.experiment import make_experiment
@@ -27,11 +28,18 @@ def usage(counts, iteration=0):
 
 
 def test_a_collapsed_branch_is_told():
-    collapsed = usage([[10, 0], [10, 0]])
+    collapsed = usage([[10, 0], [10, 0]], iteration=90)
     history = [usage([[5, 5], [7, 3]]), collapsed]
     told = domains.describe_usage(collapsed, history)
     assert "100.0 % went to s₁, 0.0 % went to s₂" in told
     assert "The domains collapsed" in told and "the initialisation put 60 % of them into one domain" in told
+    drawn, axes = domains.history_chart(history), Figure().subplots()
+    assert drawn.alt.endswith(" from iteration 0 to 90: s₁ from 60 to 100 %, s₂ from 40 to 0 %.")
+    drawn.draw(axes)
+    assert [(area.get_label(), area.get_datalim(axes.transData).y0) for area in axes.collections] == [
+        ("s₁", pytest.approx(0)),
+        ("s₂", pytest.approx(60)),
+    ]
     found = domains.describe_usage(usage([[10, 0], [0, 10]]), [])
     assert "collapsed" not in found and "largely are the true ones" in found and "initialisation" not in found
     unlike = usage([[5, 5], [5, 5]]).model_copy(update={"nmi": 0.0})
@@ -42,7 +50,8 @@ def test_matrices_hold_their_numbers():
     drawn = domains.matrix_chart(usage([[30, 10], [0, 0]]))
     axes = Figure().subplots()
     drawn.draw(axes)
-    assert [text.get_text() for text in axes.texts] == ["75.0 %", "25.0 %", "0.0 %", "0.0 %"]
+    found = {text.get_position(): text.get_text() for text in axes.texts}  # column, row
+    assert found == {(0, 0): "75.0 %", (1, 0): "25.0 %", (0, 1): "0.0 %", (1, 1): "0.0 %"}
     assert "a: 75.0 % in s₁, 25.0 % in s₂" in drawn.alt
 
 
