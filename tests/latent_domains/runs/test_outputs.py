@@ -30,9 +30,10 @@ from tests.training import train_here
 
 
 def predicted(run: RunFolder, lmdb: Path, limit: int | None = None, blob: str = "domain_prob"):
-    """What pycaffe alone makes of a run's domain net: its ``blob``, and the labels of the images."""
+    """What pycaffe alone makes of a run's net: its ``blob``, and the labels of the images."""
     images, labels = read_images(lmdb, limit)
-    net = caffe.Net(str(run.net("domains")), caffe.TEST, weights=str(run.latest_snapshot().model))
+    file = run.net("deploy" if blob == "prob" else "domains")
+    net = caffe.Net(str(file), caffe.TEST, weights=str(run.latest_snapshot().model))
     net.blobs["data"].reshape(*images.shape)
     net.blobs["data"].data[...] = (images - np.float32(127.5)) / 128
     return net.forward()[blob].copy(), labels
@@ -58,16 +59,34 @@ def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_da
 
 
 @pytest.mark.program
-def test_latent_targets_are_held_against_classes_whose_labels_are_known(tiny_data, tmp_path):
-    run = write_run(small(k_target=2, branch_norm="logits"), tmp_path / "run", data=tiny_data)
+def test_of_several_targets_all_images_count_and_domains_are_held_against_known_classes(tiny_data, tmp_path):
+    (tmp_path / "digits").mkdir()
+    for part in (tiny_data / "digits").iterdir():
+        more = "usps_train" if part.name == "usps_test" else part.name  # than there are test images of mnistm
+        (tmp_path / "digits" / part.name).symlink_to(part.with_name(more))
+    experiment = small(sources=("mnist",), targets=("mnistm", "usps"), branch_norm="logits", iterations=30)
+    run = write_run(experiment, tmp_path / "run", data=tmp_path)
     train_here(run)
-    rows, labels = predicted(run, tiny_data / "digits" / "usps_train", blob="target_domain_prob")
+    record = run.read_record()
+    found = {target: predicted(run, lmdb, blob="prob") for target, lmdb in run.test_lmdbs.items()}
+    right = {target: scores.argmax(axis=1) == labels for target, (scores, labels) in found.items()}
+    assert {target: len(images) for target, images in right.items()} == {"mnistm": TEST, "usps": TRAIN}
+    each = {target: images.mean() for target, images in right.items()}
+    assert {target: one.accuracy for target, one in record.targets.items()} == pytest.approx(each)
+    assert record.accuracy == pytest.approx(np.concatenate([*right.values()]).mean())
+    assert each["mnistm"] != each["usps"] and record.test_images == TEST + TRAIN
+
+    lmdbs = [run.train_lmdbs[target] for target in experiment.targets]
+    rows, labels = map(
+        np.concatenate, zip(*(predicted(run, lmdb, blob="target_domain_prob") for lmdb in lmdbs), strict=True)
+    )
     expected = normalized_mutual_info_score(labels, rows.argmax(axis=1))
-    assert run.read_record().target_domain_usage.nmi_classes == pytest.approx(expected)
+    assert record.target_domain_usage.nmi_classes == pytest.approx(expected)
     assert expected > 0
-    unlabelled = replace(run.experiment.task, data=replace(run.experiment.data, unlabelled=("usps",)))
-    nobody_knows = replace(run, experiment=replace(run.experiment, task=unlabelled))
-    assert target_usage(nobody_knows, run.latest_snapshot()).nmi_classes is None
+    unlabelled = replace(experiment.task, data=replace(experiment.data, unlabelled=("usps",), usage_images=7))
+    nobody_knows = replace(run, experiment=replace(experiment, task=unlabelled))
+    usage = target_usage(nobody_knows, run.latest_snapshot())
+    assert (usage.nmi_classes, usage.images) == (None, 2 * 7)
 
 
 @pytest.mark.program
@@ -87,7 +106,7 @@ def test_without_held_out_images_usage_is_that_of_training_images(held, trained,
 
 
 @pytest.mark.program
-def test_the_history_begins_as_the_solver_initialises_the_branch(trained, monkeypatch):
+def test_the_history_begins_as_the_solver_initialises_the_branch(trained):
     history = usage_history(trained)
     assert [usage.iteration for usage in history] == [0, 2, 4]
     assert all(usage.images == 2 * TEST and sum(usage.share) == pytest.approx(1) for usage in history)
