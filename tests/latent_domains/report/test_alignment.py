@@ -1,12 +1,16 @@
 """Features in two dimensions; with them curves along training, and names that may be anything."""
 
 import numpy as np
+from matplotlib.figure import Figure
 
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import classes
 from latent_domains.report.alignment import alike_by_chance, embed, neighbours_alike, principal
 from latent_domains.report.chart import image
+from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Charts, Page, Section
-from latent_domains.report.training import BINS, binned
+from latent_domains.report.runs import LoadedRun
+from latent_domains.report.training import BINS, binned, target_curves
 
 
 def test_features_in_two_dimensions():
@@ -35,6 +39,16 @@ def test_curves_are_averaged_in_bins_and_read_off_between_their_points():
     iterations, values = binned([long, {i: 7.0 for i in long if i < 500}])
     assert values[1].tolist() == BINS // 2 * [7.0] + BINS // 2 * [None]
     assert values.mean(axis=0)[-1] == iterations[-1], "a run that is not finished takes no part in the end"
+
+
+def test_accuracies_along_training_are_in_percent(tmp_path):
+    run = LoadedRun("run", tmp_path, make_experiment("digits", "dial"), None, None)
+    vars(run)["curves"] = {("test", "accuracy"): {0: 0.5, 10: 0.75}, ("train", "loss_class"): {0: 2.0}}
+    [chart] = target_curves(ComparedTask("task", ("usps",), (Line("DIAL", "dial", (run,)),)))
+    assert chart.alt == "Accuracy on usps (%) against the iterations. At the end: DIAL 75."
+    axes = Figure().subplots()
+    chart.draw(axes)
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[50, 75]]
 
 
 def test_names_that_no_page_can_hold_and_letters_that_the_font_lacks(recwarn):

@@ -139,16 +139,20 @@ def test_a_shallow_baseline_without_random_numbers_stands_in_its_table_as_one_ru
 def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, name, tmp_path):
     run = write_record(tmp_path / "dial.json", make_experiment("pacs_lite0", "dial"), 0.5)
     said = {"method": method, "dataset": "pacs_lite0"}
-    shallow = tmp_path / "shallow.json"
+    shallow, worse = tmp_path / "shallow.json", tmp_path / "worse.json"
+    worse.write_text(json.dumps({"baseline": {**said, "targets": ["sketch"]}, "accuracy": 0.3, "targets": {}}))
     for target, told in (("photo", "a shallow baseline is reported beside its table or a run on the"), ("sketch", "")):
         record = {"baseline": {**said, "targets": [target]}, "accuracy": 0.425, "targets": {}}
         shallow.write_text(json.dumps(record))
         for _ in range(2):  # a report is replaced
-            done = program("report", run, shallow, "--out", tmp_path / "r.html")
+            done = program("report", run, worse, shallow, "--out", tmp_path / "r.html")
         assert told in done.stderr and done.returncode == bool(told), done.stderr
     text = text_of(tmp_path / "r.html")
     assert f"the best accuracy is 50.0 % (DIAL); without adaptation it is 42.5 % ({name})." in text
     assert "method here (%) std n DIAL 50.0 – 1" in text, "nothing of the paper, which has no such numbers"
+    edit(run, '"accuracy": 0.5', '"accuracy": 0.4')
+    assert program("report", run, worse, shallow, "--out", tmp_path / "r.html").returncode == 0
+    assert f"the best accuracy is 42.5 % ({name}). " in text_of(tmp_path / "r.html"), "which is without adaptation"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
@@ -35,6 +36,13 @@ def test_runs_tested_on_other_images_have_shares_of_their_own():
         ("a", "7 / 14", "100.0", "35.7", "b (9)"),
         ("b", "0 / 5", "–", "100.0", "–"),
     ]
+
+
+def test_cells_are_shares_of_a_true_class():
+    axes = Figure().subplots()
+    classes.confusion_chart(np.array([[3, 1], [0, 2]]), "ab", "title").draw(axes)
+    found = {text.get_position(): text.get_text() for text in axes.texts}  # predicted, true
+    assert found == {(0, 0): "75", (1, 0): "25", (0, 1): "", (1, 1): "100"}
 
 
 @pytest.mark.parametrize("number", [65, 345])

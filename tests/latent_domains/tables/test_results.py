@@ -158,8 +158,10 @@ def test_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(colum
     rows = results(table, tmp_path)
     # Of classes 1 and 2, whose images are called 0 and 1: 2 of 10 and 0 of 2, then 1 of 10 and 0 of 2.
     assert [result.class_mean for result in rows[0].results] == pytest.approx([7.5] * len(rows[0].results))
-    found = cells(table_text(table, rows))
+    text = table_text(table, rows)
+    found = cells(text)
     assert ["", "class mean", *["7.5"] * 3] in found if columns == 2 else found[2][5] == "7.5"
+    assert " Class mean: every class counts alike" in text
     assert {line["class mean"] for line in csv.DictReader(io.StringIO(csv_text(table, rows)))} == {"7.5"}
 
 
