@@ -13,13 +13,6 @@ from latent_domains.experiment.methods import METHODS
 from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 
 
-def test_papers_defaults_of_the_digits_experiment():
-    experiment = make_experiment("digits", "mda")
-    assert (experiment.sources, experiment.targets, experiment.k) == (("mnist", "mnistm"), ("usps",), 2)
-    assert (experiment.recipe.lambda_c, experiment.recipe.lambda_d, experiment.recipe.lambda_t) == (0.1, 0.1, 0.5)
-    assert (experiment.recipe.batch_size, experiment.method.known_share, experiment.method.lambda_b) == (128, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("method", "num_domains", "branch"),
     [("plain", 0, False), ("source_only", 0, False), ("dial", 2, False), ("mda", 6, True), ("multi_source", 3, False)],

@@ -62,7 +62,6 @@ def test_known_domain_labels_are_read_in_step_with_their_images():
     net = layers(nets_of("office31", known_share=0.05, domain_label_lmdbs=lmdbs)[1]["train"])
     for source in lmdbs:
         assert net[f"domain_label_{source}"].data_param.batch_size == net[f"data_{source}"].data_param.batch_size
-    assert net["loss_domain"].loss_weight[0] == 0.5
     assert list(net["w_source"].bottom) == ["domain_fc", "domain_labels"]
 
 
