@@ -260,6 +260,17 @@ def test_a_mistake_is_named(old, new, where, tmp_path):
     assert broken(tmp_path, old, new).startswith(f": {where}")
 
 
+@pytest.mark.parametrize("setting", ["undivided: false", "shares: [50, 50]"])
+def test_a_row_says_nothing_else_of_a_mixture_than_its_column(setting, tmp_path):
+    """The column's word counted, and the row's runs were not what it said."""
+    text = GOOD.replace("targets: [usps]}", "targets: [usps], shares: [80, 20]}")
+    (tmp_path / "table.yaml").write_text(text.replace("k: 3", "undivided: true"))
+    assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0].task.shares == (80, 20)
+    (tmp_path / "table.yaml").write_text(text.replace("k: 3", setting))
+    with pytest.raises(ProgramError, match=rf"rows\[0\] \(ours\), column 'U': {setting[:6]}\w*: found .* in the row"):
+        load(tmp_path / "table.yaml")
+
+
 def test_a_table_may_be_like_another_one(tmp_path):
     (tmp_path / "table.yaml").write_text(GOOD.replace("title: T", "title: T\nimage_size: 28"))
     (tmp_path / "seven.yaml").write_text("like: table\nseeds: [7]\nimage_size: null")
