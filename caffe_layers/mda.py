@@ -44,7 +44,7 @@ class MDALayer(caffe.Layer):
     The solver must leave the blobs alone::
 
         layer {
-          name: "conv1/mda"  type: "Python"  bottom: "conv1"  bottom: "w"  top: "conv1/mda"
+          name: "conv1_mda"  type: "Python"  bottom: "conv1"  bottom: "w"  top: "conv1_mda"
           python_param { module: "caffe_layers"  layer: "MDALayer"  param_str: '{"num_domains": 3}' }
           param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: 0 } param { lr_mult: 0 decay_mult: 0 }
         }
