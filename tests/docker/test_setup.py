@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,14 @@ def test_kernels_that_do_not_compile_end_the_set_up_and_are_tried_again(clone: P
     for code in (1, 0):
         python.write_text(f"#!/bin/sh\nexit {code}\n")
         assert setup(clone).returncode == code
+
+
+def test_ctrl_c_while_the_kernels_compile_shows_no_traceback(clone: Path) -> None:
+    (clone / ".venv/bin/python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    interrupted = (
+        "def load_all():\n    import os, signal, time\n    os.kill(os.getpid(), signal.SIGINT)\n    time.sleep(60)\n"
+    )
+    (clone / "caffe_layers/_kernel_cache.py").write_text(interrupted)
+    result = setup(clone)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "")
+    assert not (clone / ".build/kernels-key").exists()
