@@ -82,12 +82,16 @@ def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
     table = small_table(tmp_path, text)
     shallow = [run.name for run in table.runs if isinstance(run, BaselineRun)]
     assert shallow == ["logistic_mnist+mnistm-usps_seed0", "logistic_mnist+usps-mnistm_seed0"]
+    each = small_table(tmp_path / "each", text.replace("seeds:", "data_per_seed: true\nseeds:"))
+    assert sum(isinstance(run, BaselineRun) for run in each.runs) == 6, "where each seed has data of its own"
     for column in (0, 1):
         fill(table, tmp_path / "runs", 0, column, {0: 0.7, 1: 0.71, 2: 0.72})
         fill(table, tmp_path / "runs", 2, column, {0: 0.625})
     ours, row = (results(table, tmp_path)[number] for number in (0, 2))
     assert [(one.mean, one.n, one.std) for one in row.results] == [(62.5, 1, None)] * 3
-    assert ["", "here", *["62.5 (n=1)"] * 3] in cells(table_text(table, results(table, tmp_path)))
+    found = cells(table_text(table, results(table, tmp_path)))
+    assert ["", "here", *["62.5 (n=1)"] * 3] in found
+    assert ["shallow", "mean", "−8.50", "−10.98 to −6.02", "3", "3.26"] in found
     for pair in zip(row.results, ours.results, strict=True):
         found = difference(*pair)
         assert (found.n, found.mean) == (3, pytest.approx(-8.5)) and found.half > 0
@@ -132,6 +136,8 @@ def test_the_mean_over_columns_is_taken_seed_by_seed(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 1, {2: 0.5})
     mean = results(table, tmp_path)[0].mean
     assert mean.mean is None and mean.reason == "the columns have different seeds so far"
+    text = table_text(table, results(table, tmp_path))
+    assert "(n=0)" not in text and all(any(line[2:]) for line in cells(text)[2:])
 
 
 PICTURES = """
