@@ -7,10 +7,12 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import CONTROLS
-from latent_domains.runs.domain_labels import assigned_domains
+from latent_domains.runs.domain_labels import RunImages, assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.run_folders import small
 from tests.training import train_here
@@ -37,6 +39,18 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
     usage = domain_usage(rows)
     assert usage.images == np.sum(usage.counts) == 96
     assert usage.mean_probability == (np.array(usage.counts) / 48).round(6).tolist()
+
+
+def test_clusters_of_features_are_of_their_early_statistics(tmp_path):
+    folder = RunFolder(tmp_path / "run", make_experiment("pacs_lite0", "kmeans_w", k=2), tmp_path)
+    rng, group = np.random.default_rng(0), np.arange(10) % 2
+    for source in folder.experiment.sources:
+        rows = rng.normal(size=(10, 1360)) * np.repeat([100, 1], [1280, 80]) + np.outer(group, np.arange(1360) >= 1280)
+        with lmdb_io.create(folder.train_lmdbs[source]) as (writer, _):
+            for row in rows.astype(np.float32):
+                writer.put("x", lmdb_io.feature_datum(row, 0))
+    same = np.concatenate(RunImages(folder, [10, 10, 10]).by_pixels()) == np.tile(group, 3)
+    assert same.all() or not same.any()
 
 
 MIXTURE = {"shares": (80, 20)}

@@ -6,6 +6,7 @@ from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.domain_labels import choose_known
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import write
 from latent_domains.runs.preflight import preflight
@@ -37,8 +38,8 @@ def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
     folder = write_run(small(known_share=0.25, seed=4), tmp_path / "run", data=tiny_data)
     for index, source in enumerate(("mnist", "mnistm")):
         labels = lmdb_io.read_labels(folder.domain_labels[source])
-        assert len(labels) == 48 and set(labels) == {-1, index}
-        assert (labels == index).sum() == 12
+        assert set(labels) == {-1, index} and (labels == index).sum() == 12
+        assert (labels == index).tolist() == choose_known([48, 48], 0.25, 4)[index].tolist()
     preflight(folder)
 
 
