@@ -84,7 +84,7 @@ def test_the_same_files_in_archives_of_other_bytes(packed, source, server: Serve
     assert (tmp_path / "source/a.txt").exists()
 
 
-def test_homes_are_tried_in_turn(source, server: Server, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_homes_are_tried_in_turn(source, server: Server, tmp_path: Path, monkeypatch) -> None:
     """Each that fails is named with its reason; none of them leaves anything."""
     whole = pack()
     server.files |= {

@@ -212,7 +212,7 @@ def test_no_gpu_is_told_in_the_cuda_image(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["cpu", pytest.param("cuda", marks=without_gpus)])
-def test_health_without_gpus_is_that_caffe_runs(variant: str, tmp_path: Path) -> None:
+def test_health_without_gpus_is_that_caffe_runs(variant: str) -> None:
     def check(path: str) -> subprocess.CompletedProcess[str]:
         env = {"PATH": path, "CAFFE_VARIANT": variant}
         return subprocess.run([ROOT / "docker/healthcheck.sh"], env=env, capture_output=True, text=True, check=False)

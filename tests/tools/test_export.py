@@ -132,7 +132,7 @@ def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> 
 
 
 @pytest.mark.program
-def test_a_run_that_is_not_trained_to_its_end(runs: dict[int, RunFolder], tiny_data: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_not_trained_to_its_end(tiny_data: Path, tmp_path: Path) -> None:
     fresh = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
     done = program("export", fresh.path, tmp_path / "out")
     assert done.returncode == 1 and "trained to iteration 0 of" in done.stderr and "tools.train" in done.stderr

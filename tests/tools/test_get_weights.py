@@ -181,9 +181,7 @@ def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     assert converted == [(NETWORKS["resnet18"], file, out, [0, 2])] and file.read_bytes() == CONTENTS
 
 
-def test_weights_that_are_damaged_have_no_stand_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: str
-) -> None:
+def test_weights_that_are_damaged_have_no_stand_in(tmp_path: Path, stand_in: str) -> None:
     (tmp_path / "cntk").mkdir()
     (tmp_path / "cntk" / "r.onnx").write_bytes(CONTENTS)
     (tmp_path / "r.pth").write_bytes(CONTENTS[:HALF])

@@ -76,7 +76,7 @@ def test_a_child_has_as_many_threads_as_it_is_given(threads, net, monkeypatch):
     assert {line.rsplit(maxsplit=1)[0] for line in counts(log)} == {f"counts {threads} {threads} 1"}
 
 
-def test_a_child_is_killed_when_its_parent_alone_is(tmp_path):
+def test_a_child_is_killed_when_its_parent_alone_is():
     """Also one that a thread has started, and one that sleeps through SIGTERM."""
     code = f"""
 import sys, threading

@@ -146,7 +146,7 @@ def test_classes_that_hold_the_same_folders_each(night, day, dusk):
     assert read_images([night, day], [dusk]).notes == ()  # the other source tells what the classes are
 
 
-def test_classes_that_lie_deeper_in_a_target(night, dusk, tmp_path):
+def test_classes_that_lie_deeper_in_a_target(night, dusk):
     assert refusal([night], [down(dusk)]) == (
         f"{dusk}: its folder images holds the folders cross, disc, square, so it looks like a domain, not a class: "
         f"give those that you mean, each by itself, as in --target {dusk}/images; or pass --unlabelled if folder names "
