@@ -1,10 +1,14 @@
 """The CPU kernels against the same computation in float64, over shapes, domains, scales and offsets."""
 
+from pathlib import Path
+from resource import getpagesize
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from caffe_layers import _kernel_cache
 from tests.caffe_layers.reference import assert_close
 from tests.caffe_layers.steps import cpu_steps, float64_steps, random_rows, run
 
@@ -106,3 +110,15 @@ def test_a_row_that_begins_unlike_its_rest(odd):
     want = run(float64_steps(x), x.astype(np.float64), w, x.astype(np.float64))
     assert_close("mean", got.mean, want.mean, rtol=1e-6)
     assert_close("variance", got.variance, want.variance, rtol=2e-6)
+
+
+def test_calls_leave_no_memory_behind():
+    kernels = _kernel_cache.load("_row_kernels")
+    x, (mean, variance) = np.ones((8, 16), np.float32), np.zeros((2, 8))
+    before = None
+    for _ in range(2):
+        for _ in range(2000):
+            kernels.row_moments(x, mean, variance)
+        resident = int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize()
+        before = before or resident
+    assert resident - before < 2**21  # 1 kB a call
