@@ -15,6 +15,7 @@ from tests.programs import child, files_up_to, program, replacing
 from tests.test_documented_commands import PROGRAMS
 
 
+@pytest.mark.program
 def test_write_run_as_a_program(tiny_data, tmp_path):
     run = tmp_path / "run"
     made = program("write_run", "--method", "mda", "--k", 3, "--data", tiny_data, run)

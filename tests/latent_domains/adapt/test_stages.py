@@ -106,6 +106,7 @@ def test_a_folder_that_was_begun_before_there_was_an_option_goes_on(tmp_path):
         settings.keep(file, {"--k": None}, begun=True)
 
 
+@pytest.mark.program
 def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_data, tmp_path):
     folder = begin(tmp_path / "task", tiny_data)
     (folder.data_folder / "digits").unlink()
