@@ -252,11 +252,13 @@ if up_to_date; then exit 0; fi
 rm -rf "$prefix".partial-??????  # of an installation that was killed
 
 # An interrupted build of the same key is continued; any other is begun anew, and one that was moved: CMake has its path.
-if [ "$(cat "$work/key" 2>/dev/null)" != "$work $key" ]; then
+begun="$key
+folder: $work"
+if [ "$(cat "$work/key" 2>/dev/null)" != "$begun" ]; then
   rm -rf "$work"
 fi
 mkdir -p "$work/log"
-printf '%s\n' "$work $key" >"$work/key"
+printf '%s\n' "$begun" >"$work/key"
 source=$work/source build=$work/build
 
 # own_mirrors: where this machine's package sources would have the archive.

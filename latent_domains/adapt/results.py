@@ -11,6 +11,7 @@ from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.evaluate import summary
+from latent_domains.runs.lock import LOCK
 from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
 
@@ -69,6 +70,7 @@ def contents(paths: Paths) -> list[str]:
         paths.run: "nets, solver, log, snapshots and the record of the training",
         paths.data: "the images as LMDBs, for more training; can be deleted",
         paths.settings: "what was asked for: the same command does only what is missing",
+        paths.root / LOCK: "keeps other calls out while one works here",
     }
     return [f"  {file.name:<16} {text}" for file, text in texts.items() if file.exists()]
 

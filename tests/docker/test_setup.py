@@ -62,7 +62,8 @@ def test_files_that_may_not_run(clone: Path) -> None:
     shutil.copy(ROOT / "Makefile", clone)
     for script in (*(clone / "docker").iterdir(), clone / "tools/setup.sh"):
         script.chmod(0o644)
-    done = subprocess.run(["make", "setup"], cwd=clone, capture_output=True, text=True, timeout=60, check=False)
+    command = ["make", "--no-print-directory", "setup"]
+    done = subprocess.run(command, cwd=clone, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "" and done.stderr.startswith(f"setup: {clone}: no program may run here")
     assert not (clone / ".build").exists()
 
