@@ -11,7 +11,7 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import is_absent
+from latent_domains.common.files import is_absent, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
@@ -96,6 +96,8 @@ def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
         different = f"made with {differences}"
     elif classes_of(part.path) != part.classes:
         different = "made with other classes"
+    elif part.domains and _domains_of(part.path) != list(part.domains):
+        different = f"its {DOMAINS} is missing or was changed"
     else:
         try:
             lmdb_io.count(part.path)  # whole and undamaged
@@ -155,6 +157,11 @@ def classes_of(lmdb: Path) -> tuple[str, ...]:
     """Names of the classes in the order of their labels; empty if the LMDB's folder does not have them."""
     file = lmdb / CLASSES
     return tuple(read_classes(file)) if file.is_file() else ()
+
+
+def _domains_of(lmdb: Path) -> list[str]:
+    """What the folder says of each record's domain; empty if it says nothing."""
+    return read_text(lmdb / DOMAINS).splitlines() if (lmdb / DOMAINS).is_file() else []
 
 
 def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:

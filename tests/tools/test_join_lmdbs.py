@@ -169,6 +169,17 @@ def test_the_same_mixture_is_left_for_who_needs_it_too(inputs, tmp_path):
         assert (done.returncode, done.stdout) == (0, f"{out}: {said}\n"), done.stderr
 
 
+def test_a_mixture_that_lost_its_domains_is_made_again_by_force(inputs, tmp_path):
+    join(inputs, tmp_path / "0")
+    text = (tmp_path / "0" / "domains.txt").read_text()
+    for damage in (Path.unlink, lambda file: file.write_text(text.replace("a", "b", 1))):
+        damage(tmp_path / "0" / "domains.txt")
+        with pytest.raises(ProgramError, match=r"its domains\.txt is missing or was changed; pass --force"):
+            join(inputs, tmp_path / "0")
+        join(inputs, tmp_path / "0", force=True)
+        assert (tmp_path / "0" / "domains.txt").read_text() == text
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
