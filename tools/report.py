@@ -1,7 +1,7 @@
 """Write a report of one run, of several, or of a table of the paper, as one HTML file that loads nothing.
 
     python -m tools.report runs/digits/mda_k2_seed0                          runs/digits/mda_k2_seed0/report.html
-    python -m tools.report runs/digits                                       all runs in it side by side
+    python -m tools.report runs/digits --out report.html                     all runs in it side by side
     python -m tools.report runs/digits/mda* --out report.html                these
     python -m tools.report --table digits                                    Table 1, from those of its runs in runs/
     python -m tools.report --table digits results/digits/records.jsonl       the same from records that were kept
@@ -22,6 +22,7 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT
 from latent_domains.common.wording import harmless
 from latent_domains.report.build import build
+from latent_domains.report.runs import is_folder_of_runs
 from latent_domains.tables.definition import load
 from latent_domains.tables.options import add_choice_options, definition_file
 from latent_domains.tables.records import Records
@@ -41,7 +42,7 @@ def main() -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="(default: report.html in RUN, or in tables/NAME for a table)",
+        help="(default: report.html in the run's folder, or in tables/NAME for a table)",
     )
     parser.add_argument(
         "--show",
@@ -77,7 +78,7 @@ def main() -> None:
     if out is None and table:
         out = ROOT / "tables" / table.name / "report.html"
     elif out is None:
-        if len(paths) > 1 or paths[0].is_file():
+        if len(paths) > 1 or paths[0].is_file() or is_folder_of_runs(paths[0]):
             parser.error("expected --out FILE for several runs, or for a record alone")
         out = paths[0] / "report.html"
     page = build(paths, out, table=table, pictured=options.show, figures=options.figures)

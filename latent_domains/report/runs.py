@@ -55,10 +55,13 @@ class LoadedRun:
 
 
 _OF_A_RUN = ("experiment.json", "solver.prototxt")
+"""Files that only a run folder has. A broken link counts as well: the first that is missing is named."""
 
 
 def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]]:
     """Open run folders, folders of them or with only a ``record.json``, records (NAME.json), kept ones (NAME.jsonl).
+
+    In a folder of run folders, records alone are not looked for.
 
     Returns the runs, and by name the records of shallow baselines among them, which all have accuracies. Raises
     ProgramError naming the file if it is none of these, or damaged.
@@ -89,9 +92,13 @@ def _holds(path: Path, *names: str) -> bool:
     return any(os.path.lexists(path / name) for name in names)
 
 
+def is_folder_of_runs(path: Path) -> bool:
+    """Whether a folder is neither a run folder nor that of a record, so that run folders in it are meant."""
+    return path.is_dir() and not _holds(path, *_OF_A_RUN, "record.json")
+
+
 def _runs_in(path: Path) -> list[Path]:
-    """Return the run folders in a folder that is none itself and holds no record; of others the path itself."""
-    return find_runs(path) if path.is_dir() and not _holds(path, *_OF_A_RUN, "record.json") else [path]
+    return find_runs(path) if is_folder_of_runs(path) else [path]
 
 
 def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:

@@ -159,6 +159,7 @@ def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, name, t
     ("arguments", "code", "message"),
     [
         ([], 2, "expected a RUN, or --table"),
+        (["."], 2, "expected --out FILE for several runs"),
         (["--seeds", "1", "x.json"], 2, "pass --table"),
         (["x.json", "--out", "r.html"], 1, "x.json: no such file, expected a run folder or a record"),
         (["--table", "digits", "--runs-folder", "nowhere"], 1, "none of the 75 runs of digits is there"),
