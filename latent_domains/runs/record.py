@@ -3,6 +3,7 @@
 A type's fields are the file's keys, in this order. Keys with a default may be absent; unknown keys are kept.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -16,6 +17,8 @@ from latent_domains.common.validation import checked
 from latent_domains.experiment.experiment import Experiment
 
 _Fraction = Annotated[float, Field(ge=0, le=1)]
+_Count = Annotated[int, Field(ge=0, lt=2**53)]  # float64 has all of them
+_Index = Annotated[float, Field(gt=-1.001, lt=1.001)]  # of agreement; rounding may pass 1
 
 
 class _Object(BaseModel):
@@ -47,18 +50,21 @@ class DomainUsage(_Object):
     sources: list[str]
     images: int
     held_out: bool = False
-    counts: list[list[int]]
-    mean_probability: list[list[float]] | None = None
+    counts: list[list[_Count]]
+    mean_probability: list[list[FiniteFloat]] | None = None
     share: list[_Fraction]
     purity: _Fraction
-    nmi: FiniteFloat
-    ari: float | None = None
-    nmi_classes: float | None = None
+    nmi: _Index
+    ari: _Index | None = None
+    nmi_classes: _Index | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not self.share or not _is_matrix(self.counts, len(self.sources), len(self.share)):
+        shape = len(self.sources), len(self.share)
+        if 0 in shape or not _is_matrix(self.counts, *shape) or not any(map(any, self.counts)):
             raise ValueError(f"counts {self.counts} and share {self.share} do not fit")
+        if self.mean_probability is not None and not _is_matrix(self.mean_probability, *shape):
+            raise ValueError(f"mean_probability: expected {shape[0]} rows of {shape[1]} numbers")
         return self
 
     @property
@@ -139,7 +145,7 @@ class OnTarget(_Object):
 
     accuracy: _Fraction
     test_images: int | None = None
-    confusion: list[list[int]] | None = None
+    confusion: list[list[_Count]] | None = None
 
     @classmethod
     def of(cls, confusion: NDArray[np.int64]) -> Self:
@@ -151,8 +157,8 @@ class OnTarget(_Object):
     def _check(self) -> Self:
         if self.confusion is not None:
             classes = len(self.confusion)
-            if not _is_matrix(self.confusion, classes, classes) or min(map(min, self.confusion), default=-1) < 0:
-                raise ValueError("confusion: expected as many rows as columns, of counts from 0 on")
+            if not classes or not _is_matrix(self.confusion, classes, classes):
+                raise ValueError("confusion: expected as many rows as columns")
             if not any(map(any, self.confusion)):
                 raise ValueError("confusion: found no image, expected some")
         return self
@@ -224,9 +230,11 @@ class Record(_Object):
         if (self.experiment is None) == (self.baseline is None):
             found = "neither" if self.experiment is None else "both"
             raise ValueError(f"experiment, baseline: found {found}, expected one: what was run")
-        for usage in self.domain_usage_history or []:
-            if usage.iteration is None:
-                raise ValueError("domain_usage_history: iteration is None, expected a number")
+        history = self.domain_usage_history or []
+        if any(usage.iteration is None for usage in history):
+            raise ValueError("domain_usage_history: iteration is None, expected a number")
+        if len({len(usage.share) for usage in history}) > 1:
+            raise ValueError("domain_usage_history: found several numbers of latent domains, expected one")
         return self
 
     def check(self, experiment: Experiment, where: str) -> None:
@@ -249,5 +257,5 @@ def read(kind: type[Of], file: Path) -> Of:
     return checked(kind, read_json(file), str(file))
 
 
-def _is_matrix(rows: list[list[int]], height: int, width: int) -> bool:
+def _is_matrix(rows: Sequence[Sequence[float]], height: int, width: int) -> bool:
     return len(rows) == height and all(len(row) == width for row in rows)

@@ -49,7 +49,8 @@ def test_the_class_mean_counts_every_class_alike():
             for confusion, message in (
                 ([[1, 2], [3]], "confusion: expected as many rows as columns"),
                 ([[1, 2, 3]], "confusion: expected as many rows as columns"),
-                ([[1, -2], [0, 3]], "confusion: expected as many rows as columns, of counts from 0 on"),
+                ([[1, -2], [0, 3]], "confusion[0][1]: found -2, expected"),
+                ([[1, 2**60], [0, 3]], "confusion[0][1]: found "),
                 ([], "confusion: expected as many rows as columns"),
                 ([[0, 0], [0, 0]], "confusion: found no image"),
             )
@@ -66,7 +67,27 @@ def test_the_class_mean_counts_every_class_alike():
         ),
         *(
             (Record, {**OLD, "domain_usage": {**USAGE, key: value}}, f"domain_usage: {key}")
-            for key, value in (("purity", 2.0), ("purity", float("nan")), ("nmi", float("inf")), ("share", [1.5]))
+            for key, value in (
+                ("purity", 2.0),
+                ("purity", float("nan")),
+                ("nmi", float("inf")),
+                ("nmi", 5.0),
+                ("share", [1.5]),
+                ("counts", [[0, 0]]),
+                ("counts", [[-1, 1]]),
+                ("mean_probability", [[0.5, 0.5]]),
+            )
+        ),
+        (
+            Record,
+            {
+                **OLD,
+                "domain_usage_history": [
+                    {**USAGE, "iteration": 1},
+                    {**USAGE, "iteration": 2, "counts": [[1, 0]], "share": [1.0, 0.0]},
+                ],
+            },
+            "domain_usage_history: found several numbers of latent domains",
         ),
         (Training, {"seconds": 1, "sessions": [{}]}, "sessions[0]: found no started"),
         *(
