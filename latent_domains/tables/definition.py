@@ -343,9 +343,10 @@ def _candidates(row: Row, table: Table, column: Column, iterations: int | None) 
         raise ProgramError(f"targets: {', '.join(unlabelled)} without labels, expected labels for the accuracy")
     if row.baseline is not None:
         return (_baseline(row.baseline, table, column),)
-    for name, fixed in (("shares", list(column.shares)), ("undivided", True)) if column.shares else ():
-        if (found := row.runs.get(name, fixed)) != fixed:
-            raise ProgramError(f"{name}: found {found!r} in the row, expected {fixed!r} as in the column")
+    if column.shares and not row.runs.get(SINGLE_SOURCE):
+        for name, fixed in (("shares", list(column.shares)), ("undivided", True)):
+            if (found := row.runs.get(name, fixed)) != fixed:
+                raise ProgramError(f"{name}: found {found!r} in the row, expected {fixed!r} as in the column")
     settings = {
         **{name: value for name, value in row.runs.items() if name != SINGLE_SOURCE},
         **({"iterations": iterations} if iterations else {}),

@@ -41,7 +41,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.runs.record import DomainUsage, Record
 from latent_domains.tables.definition import EXPERIMENTS, Table, load
 from latent_domains.tables.markdown import signed
-from latent_domains.tables.paired import over_columns, paired_difference
+from latent_domains.tables.paired import are_single_runs, over_columns, paired_difference
 from latent_domains.tables.records import Records
 from latent_domains.tables.results import Result, RowResults, results
 
@@ -265,8 +265,9 @@ def _compared(
         first, second = (fmean(each.values()) for each in series)
         return _gain(first - second, kind, other.row.name, decimals)
     by_seed = not over_targets and measure != PAPER
-    single = by_seed and all(each.result.seedless for each in rows)  # each is one run
-    if single or (found := paired_difference(*series)) is None:
+    if by_seed and are_single_runs(*(each.result for each in rows)):
+        return None
+    if (found := paired_difference(*series)) is None:
         return None
     if kind == "resolvable from":
         return f"{found.resolvable:.{decimals}f}"

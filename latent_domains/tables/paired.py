@@ -52,9 +52,12 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Pair
 
 def difference(result: Result, reference: Result) -> PairedDifference | None:
     """Compare two results seed by seed; None if fewer than two seeds are in both, or if each is a single run."""
-    if result.seedless and reference.seedless:  # one difference, repeated: its deviation would be 0
-        return None
-    return paired_difference(result.accuracies, reference.accuracies)
+    return None if are_single_runs(result, reference) else paired_difference(result.accuracies, reference.accuracies)
+
+
+def are_single_runs(result: Result, reference: Result) -> bool:
+    """Whether each is one run for all seeds: there is one difference, and its deviation over seeds would be 0."""
+    return result.seedless and reference.seedless
 
 
 def over_columns(row: RowResults, measure: str = "accuracy") -> dict[int, float]:

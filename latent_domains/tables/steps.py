@@ -139,7 +139,7 @@ class Steps:
         return Step(name, ("tools.get_data", *options), parallel=archived, obstacle=obstacle)
 
     def _find_style(self, run: Run) -> Step:
-        """Make the statistics of style of a run's images. Where one's own pictures are, nobody told the workflow."""
+        """Make the statistics of style of a run's images. The workflow does not know where a user's pictures are."""
         if run.data.images in DATASETS and run.data.style_made_by:
             return self._extract(run, run.data.style, ["--style"])
         return Step(f"derive/{run.data.style}", obstacle=why_no_style(run, self.config.data))

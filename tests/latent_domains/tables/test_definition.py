@@ -269,6 +269,10 @@ def test_a_row_says_nothing_else_of_a_mixture_than_its_column(setting, tmp_path)
     (tmp_path / "table.yaml").write_text(text.replace("k: 3", setting))
     with pytest.raises(ProgramError, match=rf"rows\[0\] \(ours\), column 'U': {setting[:6]}\w*: found .* in the row"):
         load(tmp_path / "table.yaml")
+    single = text.replace("method: mda, k: 3", "method: dial, best_single_source: true, undivided: false")
+    (tmp_path / "table.yaml").write_text(single)
+    runs = [each.runs[0] for each in load(tmp_path / "table.yaml").rows[0].cells[0].candidates]
+    assert all(not run.task.undivided for run in runs) and len(runs) == 2
 
 
 def test_a_table_may_be_like_another_one(tmp_path):
