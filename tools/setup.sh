@@ -86,8 +86,9 @@ fi
 if [ -d caffe_layers ] && [ -w .build ]; then
   kernels=$({ cat caffe_layers/*.py .venv/.setup-key; grep -m 2 -E '^(model name|flags)' /proc/cpuinfo || true; } | sha256sum)
   if [ "$(cat .build/kernels-key 2>/dev/null)" != "$kernels" ]; then
-    # Ctrl-C ends it without a word.
-    .venv/bin/python -c 'import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Ctrl-C ends it without a word, unless it is ignored.
+    .venv/bin/python -c 'import signal
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler: signal.signal(signal.SIGINT, signal.SIG_DFL)
 from caffe_layers import _kernel_cache; _kernel_cache.load_all()'
     printf '%s\n' "$kernels" >.build/kernels-key
   fi

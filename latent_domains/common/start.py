@@ -17,7 +17,7 @@ def start(program: str) -> NoReturn:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends imports without a word: nothing has begun
     python = f"{sys.executable}, Python {sys.version_info.major}.{sys.version_info.minor},"
-    remedy = "call '. ./env.sh' in this shell first (make setup makes what it needs)"
+    remedy = "call '. ./env.sh' in this shell first; if you did, call make setup"
     if find_spec("caffe") is None:
         sys.exit(f"error: {python} finds no caffe: {remedy}")
     if sys.version_info < (3, 11):  # noqa: UP036 - PATH may name any

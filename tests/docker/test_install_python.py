@@ -17,7 +17,7 @@ SCRIPT = ROOT / "docker/install_python.sh"
 def install(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
     command = [SCRIPT, *map(str, arguments)]
     env = os.environ | env
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
 
 
 def stamped(venv: Path) -> Path:
