@@ -17,9 +17,12 @@ OTHERWISE = "choose another --out, or pass --force to begin anew"
 def held(file: Path) -> Iterator[None]:
     """Make the folder of the settings ``file``, if it is missing, and keep other calls out of it.
 
-    Raises ProgramError if the folder holds other files and no settings, or if another call works in it.
+    Raises ProgramError if a file is in its place, if it holds other files and no settings, or if another call works in
+    it.
     """
     folder = file.parent
+    if folder.exists() and not folder.is_dir():
+        raise ProgramError(f"{folder}: a file is there, expected a new or empty folder")
     if not file.exists() and folder.is_dir() and not {each.name for each in folder.iterdir()} <= {LOCK}:
         raise ProgramError(f"{folder}: holds other files and no {file.name}, expected a new or empty folder")
     folder.mkdir(parents=True, exist_ok=True)

@@ -62,8 +62,8 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
             d = subspace_dimension(source[:, :limit], target[:, :limit], both)
         elif self.n_components > limit:
             raise ProgramError(
-                f"dimension of the subspaces: got {self.n_components}, expected 1 to {limit}: source or target varies "
-                "in no more directions"
+                f"dimension of the subspaces: got {self.n_components}, expected 1 to {limit}, the "
+                "directions in which both source and target vary"
             )
         source, target = source[:, :d], target[:, :d]
         self.n_components_ = source.shape[1]
@@ -92,8 +92,8 @@ def largest_dimension(X: Floats, X_target: Floats) -> int:
 def principal_subspace(X: Floats, dimension: int) -> Floats:
     """An orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
 
-    It has fewer where X varies in fewer directions: others would be any. The components are exact. A randomised solver
-    finds others if variances fall slowly, as those of histograms do.
+    Directions without variance are left out: a solver returns arbitrary ones. The components are exact. A randomised
+    solver finds others if variances fall slowly, as those of histograms do.
     """
     found = PCA(dimension, svd_solver="arpack", random_state=0).fit(X)
     return found.components_[found.singular_values_ > 1e-9 * found.singular_values_[0]].T

@@ -154,6 +154,6 @@ def normalise_features(domains: Mapping[str, LabelledFeatures], how: str) -> dic
     if how.endswith("z"):
         together = np.concatenate(list(features.values()))
         mean, deviation = together.mean(axis=0), together.std(axis=0)
-        varies = deviation > 1e-9 * np.abs(together).max(axis=0)  # beyond the rounding of the mean
+        varies = deviation > 1e-12 * np.abs(together).max(axis=0)  # beyond the rounding of the mean
         features = {name: (x - mean) / np.where(varies, deviation, 1) for name, x in features.items()}
     return {name: replace(rows, features=features[name]) for name, rows in domains.items()}

@@ -95,7 +95,7 @@ class _Part:
 
     @cached_property
     def priority(self) -> tuple[float, int]:
-        """Of several parts that with the largest one is divided: where halves agree most, else the largest."""
+        """What orders parts: the one whose halves agree most is divided first; among small ones, the largest."""
         if FEW <= self.different < ENOUGH:
             return agreement(self.rows, self.classes, 2, self.seed), self.different
         return self.agreements[2], self.different

@@ -33,7 +33,7 @@ def _say_unlocked(folder: Path, error: str) -> None:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep other processes from training or replacing a run folder, or from adapting in one.
+    """Keep other processes from training or replacing a run folder, or a second adapt out of its OUT.
 
     If another process has the lock, either ``wait`` for its end, or raise ProgramError naming it. Also raises
     ProgramError if the folder was replaced during the wait.

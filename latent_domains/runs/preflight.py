@@ -190,9 +190,9 @@ def _check_paths(run: RunFolder) -> None:
 def check_training_images(run: RunFolder) -> None:
     """Check that the training net reads the images that ``experiment.json`` says, and a record repeats.
 
-    Domain labels lie in the run folder, of which there may be a copy.
+    Domain labels are left out: they lie in the run folder, and a copy of it names the first one's.
     """
-    _check_sources(run, "train", {f"data_{part}": lmdb for part, lmdb in run.train_lmdbs.items()})
+    _check_sources(run, "train", run.lmdbs_of_images)
 
 
 def _check_sources(run: RunFolder, net: str, lmdbs: Mapping[str, Path]) -> None:

@@ -74,8 +74,12 @@ class RunFolder:
         """LMDBs of the Data layers of the train net or of a test net, by the layer's name."""
         if net in self.experiment.task.tests:
             return {"data": self.test_lmdbs[self.experiment.task.tests[net]]}
-        lmdbs = {f"data_{part}": lmdb for part, lmdb in self.train_lmdbs.items()}
-        return lmdbs | {f"domain_label_{part}": lmdb for part, lmdb in self.domain_labels.items()}
+        return self.lmdbs_of_images | {f"domain_label_{part}": lmdb for part, lmdb in self.domain_labels.items()}
+
+    @property
+    def lmdbs_of_images(self) -> dict[str, Path]:
+        """LMDBs of the Data layers of the train net that read images, by the layer's name."""
+        return {f"data_{part}": lmdb for part, lmdb in self.train_lmdbs.items()}
 
     @property
     def test_nets(self) -> dict[str, Path]:

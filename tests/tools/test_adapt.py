@@ -327,6 +327,8 @@ def test_what_is_in_the_way(tmp_path):
         done = program(*arguments(tmp_path, *options))
         assert done.returncode == 1 and "settings.json" in done.stderr
     assert names(tmp_path / "out") == ["thesis.tex"]
+    done = program(*arguments(tmp_path, "--out", tmp_path / "out" / "thesis.tex"))
+    assert done.returncode == 1 and "thesis.tex: a file is there, expected a new or empty folder" in done.stderr
     (tmp_path / "out" / "thesis.tex").unlink()
     done = program(*arguments(tmp_path, "--k", 0))
     assert done.returncode == 1 and "k: found 0, expected greater than or equal to 1" in done.stderr

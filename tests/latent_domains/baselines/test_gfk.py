@@ -110,7 +110,7 @@ def test_directions_without_variance_are_in_no_subspace():
     for source, target, most in ((some, other, 9), (other, some, 9), (some, few, 5)):
         kernel = GeodesicFlowKernel(most).fit(source, target)
         assert kernel.n_components_ == most >= GeodesicFlowKernel().fit(source, target).n_components_
-        message = f"got {most + 1}, expected 1 to {most}: source or target varies in no more directions"
+        message = f"got {most + 1}, expected 1 to {most}, the directions in which both source and target vary"
         with pytest.raises(ProgramError, match=message):
             GeodesicFlowKernel(most + 1).fit(source, target)
 
