@@ -103,6 +103,7 @@ class Dataset:
     def style_made_by(self) -> str:
         """The command that makes those statistics; empty where there are none, for images that are no pictures."""
         images = DATASETS.get(self.images, self)
+        # Features of a set that is not known here, and images of another size, may come from pictures.
         if images.name == self.images and not images.folder and images.stored_shape != PICTURE_SHAPE:
             return ""
         own = "DIR" if self.extracted else "FILE.json"
