@@ -278,7 +278,7 @@ def _check_domains(images: TaskImages) -> list[str]:
     ]
 
 
-def notes_on_classes(images: TaskImages, *, equal: bool = False) -> Iterator[str]:
+def notes_on_classes(images: TaskImages, *, equal: bool) -> Iterator[str]:
     """Notes on classes of the sources that have few images, or many more than others.
 
     ``equal``: whether training draws all classes equally often.

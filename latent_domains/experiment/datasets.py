@@ -25,6 +25,9 @@ SMALLEST_TEST_BATCH = 16
 PICTURE_SHAPE = (3, 256, 256)
 """Of pictures as our datasets of them store them, and as backbones of features and of style take them."""
 
+STYLE_IS_OF = f"they are made of pictures of {by(PICTURE_SHAPE)}"
+"""Why there may be no statistics of style."""
+
 STYLE = "style"
 """The kind of features that latent domains of pictures are found by before training."""
 

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import read_known_domains
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.style_domains import Division, divide
-from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset
+from latent_domains.experiment.datasets import STYLE_IS_OF, Dataset
 from latent_domains.experiment.experiment import Experiment
 
 Record = tuple[str, str]
@@ -42,7 +41,7 @@ def style_domains(experiment: Experiment, parts: list[Path], data: Path) -> Divi
 def _remedy(data: Dataset, option: str = "") -> str:
     """The command that makes them, or why there is none."""
     if not data.style_made_by:
-        return f"there are none of {data.images}: they are made of pictures of {by(PICTURE_SHAPE)}"
+        return f"there are none of {data.images}: {STYLE_IS_OF}"
     return f"make them with: {data.style_made_by}{option}"
 
 

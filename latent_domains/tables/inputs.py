@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from latent_domains.common.wording import by
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
-from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE
+from latent_domains.experiment.datasets import DATASETS, STYLE_IS_OF
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import at_hand
@@ -79,7 +78,7 @@ def why_no_style(run: Run, data: Path) -> str:
     """Name the command that makes the statistics of style, or say that there can be none."""
     images, command = run.data.images, run.data.style_made_by
     if not command:
-        return f"there are no statistics of style of {title(images)}: they are made of pictures of {by(PICTURE_SHAPE)}"
+        return f"there are no statistics of style of {title(images)}: {STYLE_IS_OF}"
     if images in DATASETS and missing_images(run, data):
         command = f"{DATASETS[images].made_by}, then {command}"
     return f"the statistics of style of {title(images)} are not on this machine: {command}"
