@@ -162,14 +162,22 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
         wanted = (1,) * (4 - len(shape)) + shape if legacy else shape
         held = (blob.num, blob.channels, blob.height, blob.width) if legacy else tuple(blob.shape.dim)
         if held != wanted:
-            raise ProgramError(
-                f"{weights}: blob {i} of layer {name} is {by(held)}, expected {by(wanted)}: "
-                "rename the net's layer if it is to be learned anew"
-            )
+            remedy = "rename the net's layer if it is to be learned anew"
+            if _is_normalisation(expected) and len(shape) == 2 and held[1:] == shape[1:]:
+                remedy = (
+                    f"it is of an mDA net with {held[0]} domains, source and target together, this one has {shape[0]}: "
+                    f"get or convert the weights with --num-domains {shape[0]}"
+                )
+            raise ProgramError(f"{weights}: blob {i} of layer {name} is {by(held)}, expected {by(wanted)}: {remedy}")
         if (count := len(blob.double_data or blob.data)) != prod(shape):
             raise ProgramError(f"{weights}: blob {i} of layer {name} holds {count} values, expected {prod(shape)}")
-    if len(expected) == 3 and expected[0] == expected[1] and expected[2] in ((1,), expected[0][:-1]):
+    if _is_normalisation(expected):
         _check_statistics(weights, name, found, prod(expected[2]))
+
+
+def _is_normalisation(shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether blobs of these shapes are running statistics: means, variances, and one divisor or one for each row."""
+    return len(shapes) == 3 and shapes[0] == shapes[1] and shapes[2] in ((1,), shapes[0][:-1])
 
 
 def _check_statistics(weights: Path, name: str, found: Sequence[BlobProto], rows: int) -> None:

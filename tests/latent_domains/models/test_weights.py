@@ -226,3 +226,15 @@ def test_averages_are_not_taken_for_sums(tmp_path, kind, which):
     arrays[2][-1] = 0.5  # the divisor of the row
     bn.blobs[2].CopyFrom(blob(arrays[2]))
     assert check_weights(write(tmp_path, param), [made]).loaded == ("bn",)
+
+
+def test_weights_for_another_number_of_domains_are_explained(tmp_path):
+    text, (domains, channels), _ = STATISTICS["mDA"]
+    with as_file(parse(DATA + text)) as file:
+        made = caffe.Net(str(file), caffe.TEST)
+    shapes = [(domains + 1, channels), (domains + 1, channels), domains + 1]
+    param = NetParameter()
+    param.layer.add(name="bn", blobs=map(blob, map(np.zeros, shapes)))
+    said = "layer bn is 4×4, expected 3×4: it is of an mDA net with 4 domains, .* this one has 3: .* --num-domains 3$"
+    with pytest.raises(ProgramError, match=said):
+        check_weights(write(tmp_path, param), [made])
