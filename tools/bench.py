@@ -46,13 +46,16 @@ def _cpu(threads: int | None) -> str:
     import numba
     from threadpoolctl import ThreadpoolController
 
+    from latent_domains.common.versions import openblas_kernel
+
     if (threads or 1) > numba.config.NUMBA_NUM_THREADS:
         raise ProgramError(f"--threads {threads}: expected 1 to {numba.config.NUMBA_NUM_THREADS}")
     openmp = ThreadpoolController().select(user_api="openmp")
     openmp.limit(limits=threads)
     found = openmp.info()[0]["num_threads"]
     numba.set_num_threads(min(found, numba.config.NUMBA_NUM_THREADS))
-    return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; threads {found}"
+    load = os.getloadavg()[0]
+    return f"{os.cpu_count()} cores, load {load:.1f}; threads {found}, OpenBLAS's kernel {openblas_kernel()}"
 
 
 def _gpu(number: int):

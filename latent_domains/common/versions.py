@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import caffe
+from threadpoolctl import ThreadpoolController
 
 from latent_domains.common.history import CHANGES
 from latent_domains.common.program import ROOT
@@ -41,8 +42,23 @@ def commit() -> str | None:
 
 
 def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
-    """Processor model, the cores this process may use, where Caffe computed, and in GPU mode the GPU's name."""
+    """Processor model, OpenBLAS's kernel, cores this process may use, where Caffe computed, and in GPU mode the GPU."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     model = next(names, platform.machine())
-    return {"processor": model, "cores": len(os.sched_getaffinity(0)), "mode": mode} | ({"gpu": gpu} if gpu else {})
+    return {
+        "processor": model,
+        "openblas": openblas_kernel(),
+        "cores": len(os.sched_getaffinity(0)),
+        "mode": mode,
+        **({"gpu": gpu} if gpu else {}),
+    }
+
+
+def openblas_kernel() -> str | None:
+    """The kernel by which Caffe's OpenBLAS multiplies, such as SkylakeX; None if Caffe has another BLAS.
+
+    OpenBLAS chooses it for the processor, or takes that of ``OPENBLAS_CORETYPE``. Each adds numbers in its own order.
+    """
+    found = ThreadpoolController().select(prefix="libopenblas").info()  # NumPy's and SciPy's have other names
+    return found[0]["architecture"] if found else None
