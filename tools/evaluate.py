@@ -29,5 +29,5 @@ def main() -> None:
     record = evaluate(folder, solver_mode=options.solver_mode)
     write_text(folder.record, json_text(record.to_json()))
     print(f"{options.run}: {summary(folder, record)}")
-    for domains in domains_summary(record):
+    for domains in domains_summary(folder, record):
         print(f"{options.run}: {domains}")

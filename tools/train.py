@@ -43,5 +43,5 @@ def main() -> None:
     for folder in runs:
         record = folder.read_record()
         print(f"{folder.path}: {summary(folder, record)} at the last iteration")
-        for domains in domains_summary(record):
+        for domains in domains_summary(folder, record):
             print(f"{folder.path}: {domains}")

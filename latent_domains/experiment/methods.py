@@ -94,9 +94,14 @@ class Method:
         return self.has_branch or self.reads_style
 
     @property
+    def told_share(self) -> float:
+        """The share of source images by whose domain, or cluster of style, the branch learns as by a label."""
+        return 0.0
+
+    @property
     def knows_some(self) -> bool:
-        """Whether the branch learns from domain labels of some images."""
-        return False
+        """Whether there are such images."""
+        return self.told_share > 0
 
     def reads_domain_labels(self, undivided: bool) -> bool:
         """Whether the training net reads domain labels of the source images."""
@@ -237,8 +242,8 @@ class Mda(Latent):
                 raise ProgramError(f"{name}: got {getattr(self, name)!r}, expected 0 with a single latent domain")
 
     @property
-    def knows_some(self) -> bool:
-        return self.known_share > 0 or self.reads_style
+    def told_share(self) -> float:
+        return self.known_share or self.style_share
 
     @property
     def reads_style(self) -> bool:

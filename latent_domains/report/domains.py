@@ -14,6 +14,7 @@ from latent_domains.report.page import Block, Charts, Heading, Section, TableBlo
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.samples import SourceImages, mosaic_chart, read_source_images, surest_and_least_sure
+from latent_domains.runs.domain_usage import what_was_told
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 from latent_domains.tables.results import NOTHING
 
@@ -140,6 +141,8 @@ def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRu
 def _discovery(run: LoadedRun) -> list[Block]:
     usage, history = run.record.domain_usage, run.record.domain_usage_history or []
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
+    if told := what_was_told(run.experiment.method, usage):
+        blocks.append(Text(f"{told[0].upper()}{told[1:]}.", note=True))
     charts = []
     if not run.experiment.method.has_branch:
         blocks.append(Text("They were found by the pictures' style, before training.", note=True))

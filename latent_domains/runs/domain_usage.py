@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.experiment.methods import Method
 from latent_domains.runs.record import DomainUsage
 
 
@@ -37,3 +38,11 @@ def domain_usage(
         nmi=float(nmi(true, found)),
         nmi_classes=None if classes is None else float(nmi(classes, found)),
     )
+
+
+def what_was_told(method: Method, usage: DomainUsage) -> str:
+    """Say which of these images had a label that the branch learnt from; empty if none had."""
+    if usage.held_out or not method.told_share:
+        return ""
+    labels = "cluster of style" if method.reads_style else "domain"
+    return f"in training the branch was told the {labels} of {100 * method.told_share:g} % of these images"

@@ -9,7 +9,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.domain_labels import assigned_domains
-from latent_domains.runs.domain_usage import domain_usage
+from latent_domains.runs.domain_usage import domain_usage, what_was_told
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, check_training_images, incompleteness
 from latent_domains.runs.record import DomainUsage, OnTarget, Record
@@ -78,15 +78,18 @@ def summary(folder: RunFolder, record: Record) -> str:
     return text
 
 
-def domains_summary(record: Record) -> list[str]:
+def domains_summary(folder: RunFolder, record: Record) -> list[str]:
     """How latent domains were used: a line for those of the sources, and one for those of the targets, if any."""
-    sources, targets = record.domain_usage, record.target_domain_usage
-    kind = "held-out source images" if sources and sources.held_out else "training images of the sources"
-    kinds = {kind: sources, "images of the targets": targets}
-    return [_usage_summary(usage, images) for images, usage in kinds.items() if usage is not None]
+    lines = []
+    if usage := record.domain_usage:
+        kind = "held-out source images" if usage.held_out else "training images of the sources"
+        lines.append(_usage_summary(usage, kind, what_was_told(folder.experiment.method, usage)))
+    if usage := record.target_domain_usage:
+        lines.append(_usage_summary(usage, "images of the targets"))
+    return lines
 
 
-def _usage_summary(usage: DomainUsage, kind: str) -> str:
+def _usage_summary(usage: DomainUsage, kind: str, told: str = "") -> str:
     said = [f"largest share {100 * max(usage.share):.1f} %"]
     if usage.has_true_domains:
         least = max(map(sum, usage.counts)) / usage.images
@@ -95,4 +98,5 @@ def _usage_summary(usage: DomainUsage, kind: str) -> str:
         )
     if usage.nmi_classes is not None:
         said.append(f"NMI {usage.nmi_classes:.3f} with the classes")
+    said += [told] if told else []
     return f"latent domains of {usage.images:,} {kind}: {'; '.join(said)}"

@@ -67,10 +67,10 @@ def test_what_became_of_the_domains_is_told_in_a_line(trained):
 def test_a_source_of_unknown_domains_has_no_purity(trained):
     usage = DomainUsage(sources=["a+b"], images=1200, counts=[[900, 300]], share=[0.75, 0.25], purity=1.0, nmi=0.0)
     record = trained.read_record()
-    told = domains_summary(record.model_copy(update={"domain_usage": usage}))
+    told = domains_summary(trained, record.model_copy(update={"domain_usage": usage}))
     assert told == ["latent domains of 1,200 training images of the sources: largest share 75.0 %"]
-    assert domains_summary(record.model_copy(update={"domain_usage": None})) == []
-    _, told = domains_summary(record.model_copy(update={"target_domain_usage": record.domain_usage}))
+    assert domains_summary(trained, record.model_copy(update={"domain_usage": None})) == []
+    _, told = domains_summary(trained, record.model_copy(update={"target_domain_usage": record.domain_usage}))
     assert told.startswith("latent domains of 60 images of the targets: largest share ")
 
 
