@@ -1,5 +1,6 @@
 """Versions, commit and hardware of a result."""
 
+import ctypes
 import os
 import platform
 import shutil
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import caffe
-from threadpoolctl import ThreadpoolController
 
 from latent_domains.common.history import CHANGES
 from latent_domains.common.program import ROOT
@@ -42,17 +42,11 @@ def commit() -> str | None:
 
 
 def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
-    """Processor model, OpenBLAS's kernel, cores this process may use, where Caffe computed, and in GPU mode the GPU."""
+    """Processor model, the cores this process may use, where Caffe computed, and in GPU mode the GPU's name."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     model = next(names, platform.machine())
-    return {
-        "processor": model,
-        "openblas": openblas_kernel(),
-        "cores": len(os.sched_getaffinity(0)),
-        "mode": mode,
-        **({"gpu": gpu} if gpu else {}),
-    }
+    return {"processor": model, "cores": len(os.sched_getaffinity(0)), "mode": mode} | ({"gpu": gpu} if gpu else {})
 
 
 def openblas_kernel() -> str | None:
@@ -60,5 +54,9 @@ def openblas_kernel() -> str | None:
 
     OpenBLAS chooses it for the processor, or takes that of ``OPENBLAS_CORETYPE``. Each adds numbers in its own order.
     """
-    found = ThreadpoolController().select(prefix="libopenblas").info()  # NumPy's and SciPy's have other names
-    return found[0]["architecture"] if found else None
+    try:  # in the libraries that Caffe is linked with: NumPy, SciPy and OpenCV bring their own
+        name = ctypes.CDLL(caffe._caffe.__file__).openblas_get_corename
+    except AttributeError:
+        return None
+    name.restype = ctypes.c_char_p
+    return name().decode()

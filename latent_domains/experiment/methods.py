@@ -95,12 +95,12 @@ class Method:
 
     @property
     def told_share(self) -> float:
-        """The share of source images by whose domain, or cluster of style, the branch learns as by a label."""
+        """The share of source images whose domain, or cluster of style, the branch is told."""
         return 0.0
 
     @property
     def knows_some(self) -> bool:
-        """Whether there are such images."""
+        """Whether the branch is told any."""
         return self.told_share > 0
 
     def reads_domain_labels(self, undivided: bool) -> bool:

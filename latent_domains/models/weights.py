@@ -166,7 +166,7 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
             if _is_normalisation(expected) and len(shape) == 2 and held[1:] == shape[1:]:
                 remedy = (
                     f"it is of an mDA net with {held[0]} domains, source and target together, this one has {shape[0]}: "
-                    f"get or convert the weights with --num-domains {shape[0]}"
+                    f"get or convert the weights with --num-domains {shape[0]}; if they are a snapshot, {remedy}"
                 )
             raise ProgramError(f"{weights}: blob {i} of layer {name} is {by(held)}, expected {by(wanted)}: {remedy}")
         if (count := len(blob.double_data or blob.data)) != prod(shape):

@@ -132,6 +132,11 @@ def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRu
             blocks.append(Text(text + "with domains to spare."))
         if len(finding) > 1:
             blocks.append(_shares_table(finding))
+        told: dict[str, list[str]] = {}
+        for run in finding:
+            if text := what_was_told(run.experiment.method, run.record.domain_usage):
+                told.setdefault(text, []).append(run.name)
+        blocks += [Text(f"{', '.join(names)}: {text}.") for text, names in told.items()]
     for run in pictured:
         if run.experiment.method.finds_domains and run.record:
             blocks += _discovery(run)
@@ -141,8 +146,6 @@ def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRu
 def _discovery(run: LoadedRun) -> list[Block]:
     usage, history = run.record.domain_usage, run.record.domain_usage_history or []
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
-    if told := what_was_told(run.experiment.method, usage):
-        blocks.append(Text(f"{told[0].upper()}{told[1:]}.", note=True))
     charts = []
     if not run.experiment.method.has_branch:
         blocks.append(Text("They were found by the pictures' style, before training.", note=True))

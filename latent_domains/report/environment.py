@@ -42,6 +42,8 @@ def _facts(record: Record) -> dict[str, str]:
     facts |= record.hardware or {}
     if training and training.threads:
         facts["threads"] = training.threads
+    if training and training.openblas:
+        facts["OpenBLAS's kernel in training"] = training.openblas
     if training and (differences := [session.differs for session in training.sessions if session.differs]):
         facts["resumed with"] = "; ".join(differences)
     if training and training.weights:

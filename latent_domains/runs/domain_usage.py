@@ -41,8 +41,11 @@ def domain_usage(
 
 
 def what_was_told(method: Method, usage: DomainUsage) -> str:
-    """Say which of these images had a label that the branch learnt from; empty if none had."""
-    if usage.held_out or not method.told_share:
+    """Say how many of these images had a label that the branch learnt from; empty if none had, or for one source.
+
+    It is the share of all source images. Of those that are counted it may be a little more or less.
+    """
+    if usage.held_out or not usage.has_true_domains or not method.told_share:
         return ""
     labels = "cluster of style" if method.reads_style else "domain"
-    return f"in training the branch was told the {labels} of {100 * method.told_share:g} % of these images"
+    return f"in training the branch was told the {labels} of about {100 * method.told_share:g} % of these images"

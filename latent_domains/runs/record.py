@@ -110,12 +110,14 @@ class BegunFrom(_Object):
 class Training(_Object):
     """How a run was trained so far, and how long it took. Only kept records have ``processes``, always 1.
 
-    ``lmdbs`` has the hash of the records of each LMDB that was read, by its place in the data or run folder, and
-    ``files`` those of the training net and of the weights that it begins from, by their names in the run folder.
+    ``openblas`` is the kernel that OpenBLAS took. ``lmdbs`` has the hash of the records of each LMDB that was read, by
+    its place in the data or run folder, and ``files`` those of the training net and of the weights that it begins from,
+    by their names in the run folder.
     """
 
     seconds: float
     threads: int | None = None
+    openblas: str | None = None
     solver_mode: str | None = None
     processes: int | None = None
     weights: BegunFrom | None = None

@@ -156,8 +156,8 @@ def recording_session(
 
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
-    """What is not as in the training ``before`` and may change its results: threads, mode, net and the like."""
-    were = {key: getattr(before, key) for key in ("threads", "solver_mode")}
+    """What is not as in the training ``before`` and may change its results: threads, mode, OpenBLAS's kernel, net."""
+    were = {key: getattr(before, key) for key in ("threads", "openblas", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     files = how.get("files") or {}
     changed += [f"another {name} before" for name, one in (before.files or {}).items() if files.get(name) != one]

@@ -173,8 +173,8 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
         remarks |= dict.fromkeys(records.remarks(run, record))
         if usage := record.domain_usage:
             usages.append(usage)
-            told = isinstance(run, Experiment) and what_was_told(run.method, usage)
-            remarks |= {f"purity and NMI: {told}": None} if told else {}
+            if isinstance(run, Experiment) and (told := what_was_told(run.method, usage)):
+                remarks[f"purity and NMI: {told}"] = None
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
     return Result(
         accuracies,

@@ -19,6 +19,7 @@ from latent_domains.common.caffe_log import History
 from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
 from latent_domains.common.files import expect_no_link, naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.versions import openblas_kernel
 from latent_domains.common.wording import harmless, some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import expect_caffemodel
@@ -254,6 +255,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
         weights = BegunFrom(file=job.weights.name, sha256=sha256(job.weights))
     return {
         "threads": threads,
+        "openblas": openblas_kernel(),
         "solver_mode": mode_of(job.folder),
         "weights": weights,
         "lmdbs": lmdb_contents(job.folder),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from latent_domains.common.versions import openblas_kernel
 from tests.gpu import WHY_NO_GPU
 from tests.programs import child, program
 
@@ -11,7 +12,7 @@ def test_a_row_is_measured_and_judged():
     done = child("bench", "--only", "batchnorm-128*", "--seconds", "0.01", "--threads", "1")
     assert done.returncode == 0, done.stderr
     head, titles, row = done.stdout.splitlines()
-    assert "; threads 1, OpenBLAS's kernel " in head
+    assert f"; threads 1, OpenBLAS's kernel {openblas_kernel()}. " in head
     assert titles.split()[:2] == ["row", "what"]
     assert row.startswith("batchnorm-128×4096")
     assert "≥ 1.5×" in row

@@ -235,6 +235,6 @@ def test_weights_for_another_number_of_domains_are_explained(tmp_path):
     shapes = [(domains + 1, channels), (domains + 1, channels), domains + 1]
     param = NetParameter()
     param.layer.add(name="bn", blobs=map(blob, map(np.zeros, shapes)))
-    said = "layer bn is 4×4, expected 3×4: it is of an mDA net with 4 domains, .* this one has 3: .* --num-domains 3$"
+    said = "layer bn is 4×4, expected 3×4: it is of an mDA net with 4 domains, .* this one has 3: .* --num-domains 3; "
     with pytest.raises(ProgramError, match=said):
         check_weights(write(tmp_path, param), [made])

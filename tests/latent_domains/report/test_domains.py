@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import domains
 from latent_domains.report.comparison import group_runs
-from latent_domains.report.page import TableBlock
+from latent_domains.report.page import TableBlock, Text
 from latent_domains.report.runs import load_runs
 from latent_domains.runs.record import DomainUsage
 from tests.latent_domains.report.records import write_record
@@ -71,3 +71,11 @@ def test_of_one_source_there_is_no_nmi(tmp_path):
         section = domains.discovery_section(group_runs(load_runs(files)[0]), [])
         (table,) = (block for block in section.blocks if isinstance(block, TableBlock))
         assert [row[2:] for row in table.rows] == [[nmi, "100.0, 0.0"]] * 2
+
+
+def test_runs_whose_branch_was_told_domains_are_named(tmp_path):
+    experiments = [make_experiment("digits", "mda", k=2, known_share=share) for share in (0, 0.25)]
+    files = [write_record(tmp_path / f"{run.name}.json", run, 0.5) for run in experiments]
+    section = domains.discovery_section(group_runs(load_runs(files)[0]), [])
+    (told,) = (block.text for block in section.blocks if isinstance(block, Text) and "was told" in block.text)
+    assert told == f"{files[1].stem}: in training the branch was told the domain of about 25 % of these images."

@@ -197,15 +197,18 @@ def test_training_without_our_program_is_seen(folder):
 
 
 def test_a_session_says_what_is_not_as_it_was(folder):
-    how = {"threads": 2, "solver_mode": "CPU"}
-    other = {"threads": 1, "solver_mode": "GPU"}
+    how = {"threads": 2, "openblas": "Zen", "solver_mode": "CPU"}
+    other = {"threads": 1, "openblas": "Haswell", "solver_mode": "GPU"}
     nets = [{"files": {"train.prototxt": contents}} for contents in "ab"]
     for iteration, changed in ((0, {}), (0, {"threads": 3}), (3, {}), (4, other), (5, nets[0]), (6, nets[1])):
         with recording_session(folder, iteration, how | changed, lambda: False):
             pass
     found = [session.differs for session in folder.read_training().sessions]
-    both = ["threads 2 before, solver_mode CPU before", "threads 1 before, solver_mode GPU before"]
-    assert found == [None, None, "threads 3 before", *both, "another train.prototxt before"]
+    all_three = [
+        "threads 2 before, openblas Zen before, solver_mode CPU before",
+        "threads 1 before, openblas Haswell before, solver_mode GPU before",
+    ]
+    assert found == [None, None, "threads 3 before", *all_three, "another train.prototxt before"]
 
 
 def test_iterations_of_earlier_sessions_do_not_count(folder):

@@ -232,7 +232,7 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
 def test_a_purity_of_images_whose_domains_were_told_says_so(tmp_path):
     table = small_table(tmp_path, TEXT.replace("{method: mda}", "{method: mda, known_share: 0.5}"))
     run = table.rows[0].cells[0].candidates[0].runs[0]
-    said = "purity and NMI: in training the branch was told the domain of 50 % of these images"
+    said = "purity and NMI: in training the branch was told the domain of about 50 % of these images"
     for held_out in (True, False):
         write_record(tmp_path / "runs", run, 0.8, domain_usage=usage(0, 50, held_out=held_out))
         assert (said in table_text(table, results(table, tmp_path))) != held_out

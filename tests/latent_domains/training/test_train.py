@@ -18,6 +18,7 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.common.caffe_log import curves
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.versions import openblas_kernel
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import LATENT, METHODS
@@ -61,7 +62,9 @@ def test_the_mode_asked_for_is_that_of_the_evaluation_too(tiny_data, tmp_path, m
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     monkeypatch.setenv("SOLVER_MODE", "GPU")
     train_all([folder], threads=1, solver_mode="CPU")
-    assert folder.read_record().hardware["mode"] == "CPU"
+    record = folder.read_record()
+    assert record.hardware["mode"] == "CPU"
+    assert record.training.openblas == openblas_kernel()
 
 
 def start_training(folder: RunFolder, *options: str, errors: int = subprocess.PIPE) -> subprocess.Popen[str]:
