@@ -15,6 +15,7 @@ from latent_domains.data.lmdb_note import noted_contents
 from latent_domains.experiment.experiment import Experiment, differences, from_json
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import whose
+from latent_domains.runs.domain_usage import what_was_told
 from latent_domains.runs.record import Matching, Record, read
 from latent_domains.runs.records_file import FILE, read_records, write_records
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
@@ -198,7 +199,7 @@ def _differences(record: Record, run: Run) -> list[tuple[str, Any, Any]]:
 
 
 def remarks_on(record: Record, run: Run) -> list[str]:
-    """List how a record's run differs from the paper's experiment."""
+    """List how a record's run differs from the paper's experiment, and what its purity counts."""
     remarks = []
     begun = record.training and record.training.weights
     if is_pretrained(run) and not begun:
@@ -210,6 +211,9 @@ def remarks_on(record: Record, run: Run) -> list[str]:
         remarks.append(f"not the published data: {incomplete}")
     elif record.test_images not in (None, published):
         remarks.append(f"tested on {record.test_images} images, the published set has {published}")
+    usage = record.domain_usage
+    if usage and isinstance(run, Experiment) and (told := what_was_told(run.method, usage)):
+        remarks.append(f"purity and NMI: {told}")
     return remarks
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import TypeVar
 
-from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.domain_usage import what_was_told
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
 from latent_domains.tables.records import Records, part_of_variant
@@ -171,10 +169,7 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
         if meant.class_mean is not None:
             class_means[seed] = 100 * meant.class_mean
         remarks |= dict.fromkeys(records.remarks(run, record))
-        if usage := record.domain_usage:
-            usages.append(usage)
-            if isinstance(run, Experiment) and (told := what_was_told(run.method, usage)):
-                remarks[f"purity and NMI: {told}"] = None
+        usages += [record.domain_usage] if record.domain_usage else []
     reasons = tuple(f"{_seeds(seeds, table.seeds)} {text}".strip() for text, seeds in why.items())
     return Result(
         accuracies,
