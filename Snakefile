@@ -57,7 +57,7 @@ def whole(table):
 
 envvars: "SNAKEMAKE_CALL"
 localrules: all, fetch, table
-wildcard_constraints: table="[^/.]+"
+wildcard_constraints: table=r"[^/]+(?<!\.md)(?<!\.csv)"
 
 
 rule all:

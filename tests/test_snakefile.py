@@ -206,7 +206,7 @@ def test_a_table_of_imported_features(tmp_path):
     done = program("import_features", *domains, "--out", tmp_path / "data" / "mine")
     assert done.returncode == 0, done.stderr
     (tmp_path / "experiments").mkdir()
-    (tmp_path / "experiments" / "mine.yaml").write_text("""
+    (tmp_path / "experiments" / "mine.v2.yaml").write_text("""
 title: Mine
 source: not in the paper
 dataset: ../data/mine/dataset.json
@@ -221,9 +221,9 @@ rows:
     paper: *none
     baseline: {method: 1nn}
 """)
-    done = snakemake(tmp_path, tmp_path / "data", "tables/mine.csv")
+    done = snakemake(tmp_path, tmp_path / "data", "tables/mine.v2.csv")
     assert done.returncode == 0, done.stderr
-    rows = csv.DictReader((tmp_path / "tables" / "mine.csv").read_text().splitlines())
+    rows = csv.DictReader((tmp_path / "tables" / "mine.v2.csv").read_text().splitlines())
     found = {row["row"]: row for row in rows}
     assert set(found) == {"net", "neighbour"} and float(found["net"]["seed 0"]) >= 0
     assert float(found["neighbour"]["mean"]) > 80, "classes that lie far apart"
