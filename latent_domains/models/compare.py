@@ -14,6 +14,9 @@ from latent_domains.common.wording import by
 TOLERANCE = 1e-4
 """The difference that a converter's result may have, as a part of the largest value of the blob."""
 
+SQUASHING = ("Softmax", "Sigmoid", "TanH")
+"""Layers whose outputs are at most 1, however large their inputs are."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -40,11 +43,11 @@ def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floa
 
 
 def makers(net: NetParameter) -> dict[str, LayerParameter]:
-    """The Softmax and ArgMax layers of a net whose bottoms are still there after a forward, by the blobs they make."""
+    """Find the SQUASHING and ArgMax layers whose bottoms are still there after a forward, by the blobs they make."""
     found: dict[str, LayerParameter] = {}
     for layer in net.layer:
         found = {top: maker for top, maker in found.items() if not {top, *maker.bottom} & set(layer.top)}
-        if layer.type in ("Softmax", "ArgMax") and layer.bottom[0] != layer.top[0]:
+        if layer.type in (*SQUASHING, "ArgMax") and layer.bottom[0] != layer.top[0]:
             found[layer.top[0]] = layer
     return found
 
@@ -56,8 +59,8 @@ def differences(
 ) -> list[Difference]:
     """Compare the blobs ``found`` with those ``expected`` by the same names.
 
-    For blobs ``made_by`` a Softmax or an ArgMax (:func:`makers`) it also looks at what that layer read. The rounding of
-    a large input becomes a difference of the same absolute size behind a softmax: it is divided by the size over 10.
+    For blobs ``made_by`` certain layers (:func:`makers`) it also looks at what that layer read. The rounding of a large
+    input becomes a difference of the same absolute size behind a SQUASHING layer: it is divided by the size over 10.
     The places that an ArgMax finds are compared by their scores, as two scores may be equal but for rounding.
     """
     rows = []
@@ -65,7 +68,7 @@ def differences(
         row = difference(name, expected[name], values)
         if made_by and (maker := made_by.get(name)):
             read = expected[maker.bottom[0]]
-            if maker.type == "Softmax":
+            if maker.type in SQUASHING:
                 row = replace(row, relative=row.relative / max(1.0, float(np.abs(read).max(initial=0)) / 10))
             elif not (maker.argmax_param.out_max_val and maker.argmax_param.HasField("axis")):
                 row = replace(row, relative=_by_scores(maker, read, expected[name], values))

@@ -74,6 +74,7 @@ NAMES = {
         layer("c", "Convolution", "data", "x", CONV) + layer("p", "Softmax", "x", "p"),
         {"x", "p"},
     ),
+    "a sigmoid's scores": (layer("c", "Convolution", "data", "x", CONV) + layer("p", "Sigmoid", "x", "p"), {"x", "p"}),
     "convolutions' swapped": (
         layer("a", "Convolution", "data", "b", CONV) + layer("b", "Convolution", "data", "a", CONV),
         {"a", "b"},
@@ -87,7 +88,7 @@ NAMES = {
     ),
     "none": (
         layer("c", "Convolution", "data", "c", CONV) + layer("", "ReLU", "c", "c") + layer("", "TanH", "c", "end"),
-        {"end"},
+        {"c", "end"},
     ),
     "a second top": (layer("cut", "Slice", "data", "a b", CUT) + layer("p", "Softmax", "b", "p"), {"a", "p"}),
 }
@@ -185,19 +186,22 @@ def test_batches_are_those_that_the_net_takes() -> None:
     np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
 
 
-PROB = makers(parse(layer("p", "Softmax", "logits", "prob")))
+SQUASHED = {
+    "Softmax": lambda x: np.exp(x - x.max()) / np.exp(x - x.max()).sum(),
+    "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "TanH": np.tanh,
+}
 
 
-def test_a_softmax_of_large_numbers_has_the_room_that_their_rounding_takes() -> None:
-    def softmax(x: np.ndarray) -> np.ndarray:
-        return np.exp(x - x.max()) / np.exp(x - x.max()).sum()
-
+@pytest.mark.parametrize("kind", SQUASHED)
+def test_large_numbers_have_the_room_that_their_rounding_takes(kind: str) -> None:
+    squashed, made_by = SQUASHED[kind], makers(parse(layer("p", kind, "scores", "p")))
     for size, room in ((1, 1), (10, 1), (1000, 100)):
-        logits = np.array([[size, size - 0.5]], np.float64)
-        expected = {"logits": logits, "prob": softmax(logits)}
-        off = logits + np.array([[0, 1e-6 * size]])
-        found = {"logits": off, "prob": softmax(off)}
-        plain, adjusted = differences(expected, found, {}), differences(expected, found, PROB)
+        scores = np.array([[size, size - 0.5, 0.1]], np.float64)
+        off = scores + np.array([[0, 1e-6 * size, 1e-6 * size]])
+        expected = {"scores": scores, "p": squashed(scores)}
+        found = {"scores": off, "p": squashed(off)}
+        plain, adjusted = differences(expected, found, {}), differences(expected, found, made_by)
         assert adjusted[0] == plain[0]
         assert adjusted[1].relative == pytest.approx(plain[1].relative / room)
-    assert differences(expected, {**found, "prob": 1 - found["prob"]}, PROB)[1].relative > 1e-3
+    assert differences(expected, {**found, "p": 1 - found["p"]}, made_by)[1].relative > 1e-3
