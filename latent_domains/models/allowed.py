@@ -23,21 +23,36 @@ PURE = frozenset(_PURE.split())
 DATA = frozenset({"Data", "HDF5Data", "ImageData", "MemoryData", "WindowData"})
 """Layer types that read files which the net names: for programs that replace these layers, or only show them."""
 
+_DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
+"""What other Caffes call a Convolution that has as many groups as outputs."""
+
 _MODULE = caffe_layers.__name__
 
 _WHAT = "a net's prototxt"
 
 
 def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
-    """The net of a file. Raises ProgramError naming it if it holds none, or a layer that is not allowed."""
+    """Return the net of a file, with Convolutions in place of depthwise layers of other Caffes.
+
+    Raises ProgramError naming the file if it holds none, or a layer that is not allowed.
+    """
     try:
-        net = prototxt.read(file, NetParameter(), _WHAT)
+        net = _read(file)
     except ProgramError:  # a layer of another Caffe, which has fields of its own, is to be named
-        check_allowed(prototxt.read(file, NetParameter(), _WHAT, unknown_fields=True), file, also)
+        check_allowed(_read(file, unknown_fields=True), file, also)
         raise
     check_allowed(net, file, also)
     if not net.layer:
         raise ProgramError(f"{file}: found no layer {{ … }}, expected {_WHAT}")
+    return net
+
+
+def _read(file: Path, *, unknown_fields: bool = False) -> NetParameter:
+    net = prototxt.read(file, NetParameter(), _WHAT, unknown_fields=unknown_fields)
+    for layer in net.layer:
+        if layer.type in _DEPTHWISE:
+            layer.type, of = "Convolution", layer.convolution_param
+            of.group = of.group if of.HasField("group") else of.num_output
     return net
 
 

@@ -59,7 +59,7 @@ def read_model(net: Path, weights: Path) -> Model:
     for file in (net, weights):
         expect_file(file, "a model's")
     definition = read_net(net)
-    check_loads(net)
+    check_definition(definition, str(net))
     definition = for_phase(definition, caffe.TEST, net)
     trained = [layer for layer in definition.layer if layer.HasField("phase") and layer.phase == caffe.TRAIN]
     if wrong := [layer.name for layer in trained if layer.type in OF_A_PHASE]:
@@ -69,7 +69,7 @@ def read_model(net: Path, weights: Path) -> Model:
     for layer in definition.layer:
         for name in ("blobs", "loss_weight", "phase"):
             layer.ClearField(name)
-    loaded = caffe.Net(str(net), caffe.TEST)
+    loaded = open_net(definition, caffe.TEST)
     _check_names(net, loaded)
     check_weights(weights, [loaded], [name for name, blobs in loaded.params.items() if blobs])
     with for_caffe(weights) as file:
@@ -126,7 +126,7 @@ def open_net(net: NetParameter, phase: int) -> caffe.Net:
 
 
 def check_definition(definition: NetParameter, said: str, phase: int = caffe.TEST) -> None:
-    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net that is in no file."""
+    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net that is in no file of this Caffe's."""
     with as_file(definition) as file:
         try:
             check_loads(file, phase)

@@ -19,6 +19,11 @@ _WIDTH = 120
 _ESCAPED = re.compile(r"['\\\x00-\x1f\x7f]")
 """Characters that must be escaped between single quotes."""
 
+_CEIL_MODE = re.compile(r"\bceil_mode\s*:\s*(true|false)\b")
+"""What Caffe's round_mode of a pooling is called in its forks, in OpenCV, and by converters from PyTorch."""
+
+_ROUND_MODES = {"true": "CEIL", "false": "FLOOR"}
+
 Comment = tuple[Callable[[LayerParameter], bool], str]
 """Which layers a comment is about, and its text."""
 
@@ -28,11 +33,13 @@ def read(
 ) -> _Message:
     """Fill ``message`` from a file and return it. ``unknown_fields``: leave fields out that Caffe does not know.
 
-    Raises ProgramError naming the file if it is not ``what``.
+    The field ``ceil_mode`` of other Caffes is read as ``round_mode``. Raises ProgramError naming the file if it is not
+    ``what``.
     """
     expect_file(file, what)
     try:
-        return text_format.Parse(read_text(file), message, allow_unknown_field=unknown_fields)
+        text = _CEIL_MODE.sub(lambda found: f"round_mode: {_ROUND_MODES[found[1]]}", read_text(file))
+        return text_format.Parse(text, message, allow_unknown_field=unknown_fields)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProgramError(f"{file}: not {what}: {error}") from error
 

@@ -38,7 +38,7 @@ TEXT = (
 @pytest.fixture
 def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nets that Caffe is known to load are not tried in a process of their own first."""
-    monkeypatch.setattr("latent_domains.models.model.check_loads", lambda net: None)
+    monkeypatch.setattr("latent_domains.models.model.check_loads", lambda *_: None)
 
 
 @pytest.fixture

@@ -60,8 +60,10 @@ def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path],
 @pytest.mark.program
 def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> None:
     conv = 'type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 32 kernel_size: 3 }'
+    more = 'type: "Convolution" bottom: "tanh" top: "more" convolution_param { num_output: 4 kernel_size: 1 }'
     text = f"""layer {{ name: "conv" {conv} }}
-               layer {{ name: "tanh" type: "TanH" bottom: "conv" top: "tanh" }}"""
+               layer {{ name: "tanh" type: "TanH" bottom: "conv" top: "tanh" }}
+               layer {{ name: "more" {more} }}"""
     model = random_model(parse(with_input(text, 3, 64, 64)))
     model.blobs["conv"][0][...] *= 300
     files = write_model(model, tmp_path / "in" / "net", about="", force=False)

@@ -57,6 +57,26 @@ def test_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path)
         read_net(net)
 
 
+@pytest.mark.parametrize(("said", "meant"), [("false", "FLOOR"), ("true", "CEIL")])
+def test_the_ceil_mode_of_other_caffes_is_a_round_mode(said: str, meant: str, tmp_path: Path):
+    net = tmp_path / "net.prototxt"
+    pool = 'layer {{ name: "p" type: "Pooling" pooling_param {{ kernel_size: 2 {} }} }} # ceil_mode'
+    net.write_text(pool.format(f"ceil_mode:  {said}"))
+    assert read_net(net) == parse(pool.format(f"round_mode: {meant}"))
+    net.write_text(pool.format("ceil_mode: maybe"))
+    with pytest.raises(ProgramError, match="ceil_mode"):
+        read_net(net)
+
+
+@pytest.mark.parametrize("kind", ["ConvolutionDepthwise", "DepthwiseConvolution"])
+@pytest.mark.parametrize(("said", "groups"), [("", 6), ("group: 6", 6), ("group: 2", 2)])
+def test_a_depthwise_layer_of_other_caffes_is_a_convolution(kind: str, said: str, groups: int, tmp_path: Path):
+    net = tmp_path / "net.prototxt"
+    text = 'layer {{ name: "c" type: "{}" convolution_param {{ num_output: 6 kernel_size: 3 {} }} }}'
+    net.write_text(text.format(kind, said))
+    assert read_net(net) == parse(text.format("Convolution", f"group: {groups}"))
+
+
 def test_no_net_is_read_past_the_gate():
     files = [file for top in ("latent_domains", "tools") for file in (ROOT / top).rglob("*.py")]
     readers = [file for file in files if re.search(r"prototxt\.read\([^\n]*NetParameter\(", file.read_text())]
