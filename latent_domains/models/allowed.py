@@ -51,8 +51,9 @@ def _read(file: Path, *, unknown_fields: bool = False) -> NetParameter:
     net = prototxt.read(file, NetParameter(), _WHAT, unknown_fields=unknown_fields)
     for layer in net.layer:
         if layer.type in _DEPTHWISE:
-            layer.type, of = "Convolution", layer.convolution_param
-            of.group = of.group if of.HasField("group") else of.num_output
+            layer.type = "Convolution"
+            if not layer.convolution_param.HasField("group"):
+                layer.convolution_param.group = layer.convolution_param.num_output
     return net
 
 
