@@ -11,10 +11,10 @@ features gets its backbone: one net from picture to class, compared with the hea
 pictures.
 
 The program compares both nets blob by blob on the same inputs, random ones and --images. If a blob differs by more than
-1e-4 of its largest value, it writes nothing and ends with an error. (Probabilities of scores above 10 may differ more,
-because a softmax amplifies rounding.) OpenCV also reads the written files. If OpenCV cannot run the net at all, the
-program prints the reason. If OpenCV computes a layer differently (such as LRN within channels), that is an error;
---no-opencv skips this check.
+1e-4 of its largest value, it writes nothing and ends with an error. (Outputs of a softmax, Sigmoid or TanH may differ
+more if its scores are above 10, because rounding grows there.) OpenCV also reads the written files. If OpenCV cannot
+run the net at all, the program prints the reason. If OpenCV computes a layer differently (such as LRN within channels),
+that is an error; --no-opencv skips this check.
 """
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ TOLERANCE = 1e-4
 SQUASHING = ("Softmax", "Sigmoid", "TanH")
 """Layers whose outputs are at most 1, however large their inputs are."""
 
+_MOST_ROOM = 100.0
+"""By how much more such outputs may differ at most: scores that are wrong, and not only rounded, show in them."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -60,7 +63,8 @@ def differences(
     """Compare the blobs ``found`` with those ``expected`` by the same names.
 
     For blobs ``made_by`` certain layers (:func:`makers`) it also looks at what that layer read. The rounding of a large
-    input becomes a difference of the same absolute size behind a SQUASHING layer: it is divided by the size over 10.
+    input becomes a difference of the same absolute size behind a SQUASHING layer: it is divided by the size over 10, up
+    to _MOST_ROOM.
     The places that an ArgMax finds are compared by their scores, as two scores may be equal but for rounding.
     """
     rows = []
@@ -69,7 +73,8 @@ def differences(
         if made_by and (maker := made_by.get(name)):
             read = expected[maker.bottom[0]]
             if maker.type in SQUASHING:
-                row = replace(row, relative=row.relative / max(1.0, float(np.abs(read).max(initial=0)) / 10))
+                room = np.clip(np.abs(read).max(initial=0) / 10, 1.0, _MOST_ROOM)
+                row = replace(row, relative=float(row.relative / room))
             elif not (maker.argmax_param.out_max_val and maker.argmax_param.HasField("axis")):
                 row = replace(row, relative=_by_scores(maker, read, expected[name], values))
         rows.append(row)

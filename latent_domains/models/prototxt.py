@@ -19,7 +19,7 @@ _WIDTH = 120
 _ESCAPED = re.compile(r"['\\\x00-\x1f\x7f]")
 """Characters that must be escaped between single quotes."""
 
-_CEIL_MODE = re.compile(r"\bceil_mode\s*:\s*(true|false)\b")
+_CEIL_MODE = re.compile(r"\bceil_mode[ \t]*:[ \t]*(true|false)\b")
 """What Caffe's round_mode of a pooling is called in its forks, in OpenCV, and by converters from PyTorch."""
 
 _ROUND_MODES = {"true": "CEIL", "false": "FLOOR"}
@@ -33,15 +33,18 @@ def read(
 ) -> _Message:
     """Fill ``message`` from a file and return it. ``unknown_fields``: leave fields out that Caffe does not know.
 
-    The field ``ceil_mode`` of other Caffes is read as ``round_mode``. Raises ProgramError naming the file if it is not
-    ``what``.
+    Raises ProgramError naming the file if it is not ``what``.
     """
     expect_file(file, what)
     try:
-        text = _CEIL_MODE.sub(lambda found: f"round_mode: {_ROUND_MODES[found[1]]}", read_text(file))
-        return text_format.Parse(text, message, allow_unknown_field=unknown_fields)
+        return text_format.Parse(with_round_modes(read_text(file)), message, allow_unknown_field=unknown_fields)
     except (text_format.ParseError, UnicodeDecodeError) as error:
         raise ProgramError(f"{file}: not {what}: {error}") from error
+
+
+def with_round_modes(text: str) -> str:
+    """Return a prototxt with our ``round_mode`` for the ``ceil_mode`` of other Caffes."""
+    return _CEIL_MODE.sub(lambda found: f"round_mode: {_ROUND_MODES[found[1]]}", text)
 
 
 def net_text(name: str, net: NetParameter, comments: Sequence[Comment] = ()) -> str:

@@ -9,7 +9,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_maps, uses_running_statistics
 from latent_domains.convert.fold.assignment import fold_assigned, fold_assignments
 from latent_domains.convert.fold.geometry import crop_floor_pools, even_pads, spell_out
-from latent_domains.models.compare import SQUASHING, makers
+from latent_domains.models.compare import makers
 from latent_domains.models.graph import Graph, Node, comparable_blobs, of_model, to_model
 from latent_domains.models.model import Model, load
 
@@ -22,8 +22,8 @@ class Folded:
     pairs: Mapping[str, str]
     """Blobs that hold the same once both nets have run: of the original net, and of this one."""
     heads: Mapping[str, str]
-    """Blobs of the original net that are its outputs, or that a SQUASHING layer makes one of; and the layer here that
-    makes it, as OpenCV calls it. That gives a layer's first top alone: others are left out."""
+    """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it,
+    as OpenCV calls it. That gives a layer's first top alone: others are left out."""
     makers: Mapping[str, LayerParameter]
     """The original net's :func:`~latent_domains.models.compare.makers`."""
     notes: tuple[str, ...]
@@ -53,8 +53,8 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
         even_pads(graph)
     graph.remove_unread()
     _refuse_python(graph)
-    squashed = [node for node in graph.nodes if node.type in SQUASHING and node.tops[0] in graph.outputs]
-    heads = (graph.outputs | {node.bottoms[0] for node in squashed}) & before.keys()
+    probabilities = [node for node in graph.nodes if node.type == "Softmax" and node.tops[0] in graph.outputs]
+    heads = (graph.outputs | {node.bottoms[0] for node in probabilities}) & before.keys()
     folded, blobs = to_model(graph)
     after = comparable_blobs(graph, blobs)
     if others := [blobs[top] for node in graph.nodes for top in node.tops[1:] if top in graph.outputs]:

@@ -71,7 +71,7 @@ def compare_opencv(
     shape.
     """
     loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
-    axes = {head: 0 for head in folded.makers}  # of an ArgMax
+    axes = {head: 0 for head, maker in folded.makers.items() if maker.type == "ArgMax"}
     softmaxes = [maker for maker in folded.makers.values() if maker.type == "Softmax"]
     axes |= {blob: maker.softmax_param.axis for maker in softmaxes for blob in (maker.bottom[0], maker.top[0])}
     rows: list[Difference] = []

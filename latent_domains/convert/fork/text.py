@@ -17,6 +17,7 @@ from google.protobuf import text_format
 from latent_domains.common.files import read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.models.allowed import DATA, check_allowed
+from latent_domains.models.prototxt import with_round_modes
 
 MODULE = "latent_domains.convert.fork.reference"
 MULTIMODAL, ENTROPY = "MultiModalBatchNorm", "EntropyLoss"
@@ -64,6 +65,7 @@ def _missing(file: Path, text: str, given: Collection[str]) -> list[str]:
 def _parse(file: Path, text: str) -> NetParameter:
     """The net of a text without template fields, with Python layers in place of the fork's."""
     text = re.sub(r"\bmultimodal_batch_norm_param\b", "batch_norm_param", text)  # the same fields and defaults
+    text = with_round_modes(text)
     try:
         try:
             net = text_format.Parse(text, NetParameter())

@@ -103,6 +103,27 @@ def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
+def test_a_net_in_the_words_of_other_caffes(tmp_path: Path) -> None:
+    ours = f"""{NET}
+        layer {{ name: "each" type: "Convolution" bottom: "conv" top: "each"
+                 convolution_param {{ num_output: 3 group: 3 kernel_size: 1 }} }}
+        layer {{ name: "pool" type: "Pooling" bottom: "each" top: "pool"
+                 pooling_param {{ kernel_size: 1 stride: 2 round_mode: FLOOR }} }}"""
+    theirs = ours.replace('"each" type: "Convolution"', '"each" type: "DepthwiseConvolution"').replace("group: 3", "")
+    rng = np.random.default_rng(0)
+    shapes = {"conv": ((3, 2, 3, 3), (3,)), "each": ((3, 1, 1, 1), (3,))}
+    blobs = {name: [rng.normal(size=shape).astype(np.float32) for shape in each] for name, each in shapes.items()}
+    net, weights = write_model(Model(parse(ours), blobs), tmp_path / "m", about="", force=False)
+    expected = read_model(net, weights)
+    net.write_text(theirs.replace("round_mode: FLOOR", "ceil_mode: false"))
+    found = read_model(net, weights)
+    assert found.net == expected.net
+    for name, values in expected.blobs.items():
+        for one, other in zip(found.blobs[name], values, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.program
 def test_a_net_as_text_of_a_caffemodel(model: Model, tmp_path: Path) -> None:
     """It has the parameters, weights of losses, and the phase in which it was saved."""
     weights = write_model(model, tmp_path / "out", about="", force=False)[1]

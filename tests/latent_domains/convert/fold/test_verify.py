@@ -74,7 +74,6 @@ NAMES = {
         layer("c", "Convolution", "data", "x", CONV) + layer("p", "Softmax", "x", "p"),
         {"x", "p"},
     ),
-    "a sigmoid's scores": (layer("c", "Convolution", "data", "x", CONV) + layer("p", "Sigmoid", "x", "p"), {"x", "p"}),
     "convolutions' swapped": (
         layer("a", "Convolution", "data", "b", CONV) + layer("b", "Convolution", "data", "a", CONV),
         {"a", "b"},
@@ -88,7 +87,7 @@ NAMES = {
     ),
     "none": (
         layer("c", "Convolution", "data", "c", CONV) + layer("", "ReLU", "c", "c") + layer("", "TanH", "c", "end"),
-        {"c", "end"},
+        {"end"},
     ),
     "a second top": (layer("cut", "Slice", "data", "a b", CUT) + layer("p", "Softmax", "b", "p"), {"a", "p"}),
 }
@@ -146,6 +145,11 @@ PADDED = "convolution_param { num_output: 8 kernel_size: 3 pad: 1 }"
 CONVOLVED = layer("c", "Convolution", "data", "c", PADDED)
 PARTS = CONVOLVED + layer("r", "Reshape", "c", "r", "reshape_param { shape { dim: 0 dim: 4 dim: -1 } }")
 HEADS = {
+    "sigmoids": (
+        layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }")
+        + layer("p", "Sigmoid", "fc", "p"),
+        {"p": 1},
+    ),
     "rows": (layer("fc", "InnerProduct", "data", "fc", "inner_product_param { num_output: 5 }") + head("fc"), {"p": 1}),
     "one class": (layer("fc", "InnerProduct", "data", "c", "inner_product_param { num_output: 1 }"), {"c": None}),
     "every pixel": (CONVOLVED + head("c"), {"p": 1, "c": 1}),
@@ -205,3 +209,11 @@ def test_large_numbers_have_the_room_that_their_rounding_takes(kind: str) -> Non
         assert adjusted[0] == plain[0]
         assert adjusted[1].relative == pytest.approx(plain[1].relative / room)
     assert differences(expected, {**found, "p": 1 - found["p"]}, made_by)[1].relative > 1e-3
+
+
+@pytest.mark.parametrize("kind", SQUASHED)
+def test_a_large_number_hides_no_wrong_one(kind: str) -> None:
+    scores = np.array([[1e6, 1, -1, 2]], np.float64) if kind != "Softmax" else np.array([[-1e6, 1, -1, 2]], np.float64)
+    expected = {"scores": scores, "p": SQUASHED[kind](scores)}
+    found = {"p": SQUASHED[kind](scores * [1, -1, -1, -1])}
+    assert differences(expected, found, makers(parse(layer("p", kind, "scores", "p"))))[0].relative > 1e-3

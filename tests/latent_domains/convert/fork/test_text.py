@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from caffe.proto.caffe_pb2 import NetParameter
+from caffe.proto.caffe_pb2 import NetParameter, PoolingParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.text import read_template
@@ -41,6 +41,12 @@ def test_values_take_the_places_of_template_fields(tmp_path: Path, capsys: pytes
     assert net.layer[3].python_param.layer == "MultiModalBatchNorm"
     assert '"eps": 0.001' in net.layer[3].python_param.param_str
     assert 'net:5:3 : Message type "caffe.LayerParameter" has no field named "strange"' in capsys.readouterr().err
+
+
+def test_a_ceil_mode_is_a_round_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net, _ = read(tmp_path, {}, 'layer { name: "p" type: "Pooling" pooling_param { ceil_mode: false } }')
+    assert net.layer[0].pooling_param.round_mode == PoolingParameter.FLOOR
+    assert capsys.readouterr().err == ""
 
 
 def test_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
