@@ -73,8 +73,8 @@ def differences(
         if made_by and (maker := made_by.get(name)):
             read = expected[maker.bottom[0]]
             if maker.type in SQUASHING:
-                room = np.clip(np.abs(read).max(initial=0) / 10, 1.0, _MOST_ROOM)
-                row = replace(row, relative=float(row.relative / room))
+                room = max(1.0, float(np.abs(read).max(initial=0)) / 10)  # 1 if the input is not a number
+                row = replace(row, relative=row.relative / min(room, _MOST_ROOM))
             elif not (maker.argmax_param.out_max_val and maker.argmax_param.HasField("axis")):
                 row = replace(row, relative=_by_scores(maker, read, expected[name], values))
         rows.append(row)

@@ -217,4 +217,7 @@ def test_a_large_number_hides_no_wrong_one(kind: str) -> None:
     scores = np.array([[large, 1, -1, 2]])
     expected = {"scores": scores, "p": SQUASHED[kind](scores)}
     found = {"p": SQUASHED[kind](scores * [1, -1, -1, -1])}
-    assert differences(expected, found, makers(parse(layer("p", kind, "scores", "p"))))[0].relative > 1e-3
+    made_by = makers(parse(layer("p", kind, "scores", "p")))
+    assert differences(expected, found, made_by)[0].relative > 1e-3
+    nothing = {name: np.full_like(values, np.nan) for name, values in expected.items()}
+    assert differences(nothing, found, made_by)[0].relative == np.inf
