@@ -22,15 +22,16 @@ def known_commits() -> frozenset[str] | None:
 
 
 def doubts(commits: Collection[str | None], known: Collection[str] | None) -> list[str]:
-    """Say which of a result's commits nobody can check out, one text for each; none if ``known`` is None."""
-    if known is None:
-        return []
-    if not any(commits):
+    """Say which of a result's commits nobody can check out, one text for each.
+
+    If the history is not ``known``, only changes are told.
+    """
+    if known is not None and not any(commits):
         return ["that names no commit"]
     texts = []
     for commit in sorted(filter(None, set(commits))):
         if commit.endswith(CHANGES):
             texts.append(f"of commit {commit[:8]} with changes that are not committed")
-        elif commit not in known:
+        elif known is not None and commit not in known:
             texts.append(f"of commit {commit[:8]}, which is not in this history")
     return texts
