@@ -37,7 +37,7 @@ from latent_domains.runs.devices import check_available, mode_of
 from latent_domains.runs.run_folder import RunFolder
 
 # caffe_layers imports a layer when it is first used, and a layer imports numba in its setup.
-_IMPORT = "import numba; from caffe_layers import DomainAssignmentLayer, EntropyLossLayer, MDALayer"
+_IMPORT = "import numba; from caffe_layers import *"
 
 # Fields of a solver that anybody may change: they say where, how often and how loudly, or others check them.
 _FREE = frozenset(
