@@ -38,7 +38,7 @@ COMMENTS: tuple[Comment, ...] = (
         "Sources and targets part ways: a branch predicts the domains of its own images alone.",
     ),
     (
-        lambda layer: layer.type == "DummyData",
+        lambda layer: layer.type == "DummyData" and layer.dummy_data_param.shape[0].dim[1] == 1,
         "A group of one known domain: the softmax over one constant logit is 1.",
     ),
     (
