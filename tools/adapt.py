@@ -110,7 +110,7 @@ def _options() -> argparse.Namespace:
         branch_norm="logits",
         branch_input="early on features, else final; final with latent targets",
         no_w_gradient="on features",
-        equal_classes="on features, but for plain and source_only",
+        equal_classes="yes on features, except with plain and source_only; no for fine-tuned nets",
         lambda_d="0.1 on features, else the network's",
         data_order="shuffled",
     )
@@ -126,7 +126,7 @@ def _options() -> argparse.Namespace:
         dest="equal_classes",
         action="store_false",
         default=None,
-        help="draw source images as they are stored (default for fine-tuned nets, plain and source_only)",
+        help="draw source images as they are stored (the default of fine-tuned nets, plain and source_only)",
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)

@@ -7,7 +7,7 @@ from typing import Any
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, of_network
-from latent_domains.experiment.methods import LATENT
+from latent_domains.experiment.methods import LATENT, METHODS
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.experiment.recipe import Recipe
 from latent_domains.runs.devices import requested_mode
@@ -20,10 +20,6 @@ CHOICES = (*BACKBONES, *_FINE_TUNED)
 ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
 """mDA's options on a backbone's features. They found the true source domains of PACS best (results/README.md). No
 accuracy on a target was used for the choice."""
-
-EQUAL_CLASSES = (*LATENT, "dial", "multi_source")
-"""Methods whose classifiers on features have equal classes. On PACS DIAL, known domains, clusters and random parts
-gained by them; on Office-Caltech they did no harm (results/README.md)."""
 
 FINE_TUNED = {"branch_norm": "logits"}
 """mDA's options for a fine-tuned net. They found the domains of mixtures of digits best (results/branch.md)."""
@@ -94,10 +90,12 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
     """Replace each option of the method that was not ``chosen`` (None) by the learner's default.
 
     Several targets are one domain by default: the model then needs no branch. With latent ones it has their branch,
-    which cannot read statistics of early blocks, since no stock layer makes these.
+    which cannot read statistics of early blocks, since no stock layer makes these. On features every method that uses
+    the target has equal classes: they gained on PACS, and did no harm on Office-Caltech (results/README.md). DIAL,
+    fine-tuned, lost by them on one of four targets.
     """
     defaults: dict[str, Any] = {"iterations": ITERATIONS} if learner.features_alone else {}
-    if learner.on_features and chosen["method"] in EQUAL_CLASSES:
+    if learner.on_features and METHODS[chosen["method"]].sees_target:
         defaults["equal_classes"] = True
     if chosen["method"] in (*LATENT, "multi_source"):
         defaults["k_target"] = 1
