@@ -20,7 +20,7 @@ demo: setup  ## discover latent domains in embedded data: two minutes, no downlo
 digits: setup  ## Table 1 of the paper: MNIST and MNIST-M to USPS, with the paper's numbers; hours
 	@$(in_project) snakemake tables/digits --cores all $(ARGS)
 
-pages: setup  ## write the numbers of the kept records into README.md, docs/ and results/
+pages: setup  ## write the numbers of the kept records into docs/ and results/
 	@$(in_project) python -m tools.pages $(ARGS)
 
 # A module is compiled once, and not by each of the processes that the tests start, whatever the environment says.

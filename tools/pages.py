@@ -1,4 +1,4 @@
-"""Write the figures of the kept records into the pages that show them: README.md, docs/ and results/.
+"""Write the figures of the kept records into the pages that show them: docs/ and results/.
 
     python -m tools.pages                       all pages
     python -m tools.pages --check               write nothing; an error if a page is not as it would be written

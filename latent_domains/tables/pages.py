@@ -40,8 +40,8 @@ _COMMENT = re.compile(r"<!--\s*(.*?)\s*-->")
 
 
 def pages() -> list[Path]:
-    """List README.md, the pages of docs/ and those of results/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.rglob("*.md"))]
+    """List the pages of docs/ and those of results/."""
+    return [*sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.rglob("*.md"))]
 
 
 def kept_table(name: str) -> Kept:
