@@ -1,7 +1,7 @@
 """Checks values from a file against a type; one line tells the first mistake."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -23,10 +23,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Help:
-    """What a field of a dataclass is, for the command line's help: its field is a setting that users choose."""
+    """What a field of a dataclass is, for the command line's help: its field is a setting that users choose.
+
+    ``title`` turns a value into the words that titles have for it: none for the usual one.
+    """
 
     text: str
     metavar: str | None = None
+    title: Callable[[Any], str] = lambda value: ""
 
 
 def checked(kind: type[T], values: Any, where: str) -> T:

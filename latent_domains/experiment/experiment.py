@@ -16,7 +16,7 @@ from latent_domains.common.validation import Help, Natural, check_keys, checked,
 from latent_domains.data.shares import shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted
-from latent_domains.experiment.methods import BRANCH_INPUTS, BRANCH_NORMS, METHODS, Aligned, Mda, Method, Plain
+from latent_domains.experiment.methods import METHODS, Aligned, Mda, Method, Plain
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.parts import Net, Task
 from latent_domains.experiment.recipe import Recipe
@@ -105,7 +105,10 @@ class Experiment:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that makes it another experiment, by name, but for the dataset; what the method lacks is absent."""
+        """All settings by name, without the dataset. Experiments are equal if these and the dataset are.
+
+        Settings that the method does not have are absent.
+        """
         method = {"method": self.method.name, **_fields(self.method)}
         found = {**_fields(self.task), **method, **_fields(self.recipe), **_fields(self.net), "seed": self.seed}
         del found["data"]
@@ -114,24 +117,15 @@ class Experiment:
     @property
     def title(self) -> str:
         """The method and what was chosen for it, for tables and pictures."""
-        task, method, said = self.task, self.method, self.settings.get
+        task, method = self.task, self.method
         texts = [
-            (True, method.title),
-            (method.is_latent, f"k={self.k}"),
-            (method.has_target_branch, f"{self.k_target} target domains"),
-            (task.undivided, f"undivided source {shares_text(task.shares)}".rstrip()),
-            (said("known_share"), f"{100 * said('known_share', 0):g} % of domain labels known"),
-            (said("style_share"), f"{100 * said('style_share', 0):g} % of clusters of style known"),
-            (method.predicts_domains, BRANCH_NORMS[said("branch_norm", "layers")]),
-            (True, BRANCH_INPUTS[said("branch_input", "final")]),
-            (said("domain_gain", 1) != 1, f"gain {said('domain_gain', 1):g}"),
-            (said("no_w_gradient"), "no gradient through w"),
-            (said("permuted_w"), "w permuted"),
-            (self.recipe.equal_classes, "equal classes"),
-            (self.net.conv1_bias, "bias in conv1"),
-            (said("lambda_b"), f"balance λ_b={said('lambda_b', 0):g}"),
+            method.title,
+            f"k={self.k}" if method.is_latent else "",
+            f"{self.k_target} target domains" if method.has_target_branch else "",
+            f"undivided source {shares_text(task.shares)}".rstrip() if task.undivided else "",
+            *(SETTINGS[name].help.title(value) for name, value in self.settings.items() if name in SETTINGS),
         ]
-        return ", ".join(text for holds, text in texts if holds and text)
+        return ", ".join(filter(None, texts))
 
     @property
     def name(self) -> str:
@@ -164,7 +158,7 @@ class Experiment:
 
 
 def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
-    """Yield a setting, whether its value does not go with another part's, the value, and what is expected of it."""
+    """Yield the rules between parts: a setting, whether the rule is broken, what was found and what is expected."""
     task, method, recipe, net = experiment.task, experiment.method, experiment.recipe, experiment.net
     network, number, usual = NETWORKS[net.network], len(task.sources), task.data.recipe
     data = experiment.data  # whose network and image_size are checked by this
@@ -254,16 +248,13 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
 
 
 def from_json(values: Any) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote, or that was written before settings were in parts.
+    """The experiment that :meth:`Experiment.to_json` wrote.
 
     Raises ProgramError for unknown keys, and for values of another type or out of range.
     """
     values = _object(values, "experiment")
-    if "schema" not in values:
-        flat = {"dataset": None, "method": None, **values}
-        return make_experiment(_dataset(flat.pop("dataset")), flat.pop("method"), **flat)
-    if values["schema"] != SCHEMA:
-        raise ProgramError(f"experiment: schema: found {values['schema']!r}, expected {SCHEMA}")
+    if (found := values.get("schema")) != SCHEMA:
+        raise ProgramError(f"experiment: schema: found {found!r}, expected {SCHEMA}")
     check_keys(values, ("schema", "task", "method", "recipe", "net", "seed"), "experiment")
     task, method, recipe, net = (
         _object(values.get(key), f"experiment: {key}") for key in ("task", "method", "recipe", "net")

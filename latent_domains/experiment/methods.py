@@ -22,10 +22,10 @@ BRANCH_NORMS = {
     "centred": "centred branch features",
     "logits": "centred logits",
 }
-"""What BN normalises in a branch that predicts domains (:class:`Aligned`), and how titles say it."""
+"""What BN normalises in a branch that predicts domains (:class:`Aligned`), and the words in titles."""
 
 BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
-"""What a branch reads where the records are features of a backbone, and how titles say it."""
+"""What a branch reads where the records are features of a backbone, and the words in titles."""
 
 _MOST_DOMAINS = 256
 """More domains than images in a batch are of no use, and they take memory."""
@@ -112,7 +112,7 @@ class Method:
         raise NotImplementedError
 
     def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
-        """The domains that are found or known before training, if any: ``equal_classes`` is meant in each of them."""
+        """Domains that are found or known before training, or None. ``equal_classes`` holds in each of them."""
         return None
 
 
@@ -161,19 +161,31 @@ class Aligned(Method):
         Help(
             "what BN normalises in the branch that predicts domains: none: nothing; layers: the outputs of its layers, "
             "as in the paper; centred: the input of the domain classifier (may divide latent targets by class), "
-            "logits: its logits, both without affine and not in the paper"
+            "logits: its logits, both without affine and not in the paper",
+            title=BRANCH_NORMS.__getitem__,
         ),
     ] = "layers"
     branch_input: Annotated[
         Literal[*BRANCH_INPUTS],
         Help(
             "what the branch reads from a dataset of features: the final features, or the statistics of early blocks "
-            "that the dataset has beside them; the latter is not in the paper"
+            "that the dataset has beside them; the latter is not in the paper",
+            title=BRANCH_INPUTS.__getitem__,
         ),
     ] = "final"
-    domain_gain: Annotated[Rate, Help("factor of the normalised logits of --branch-norm logits")] = 1.0
+    domain_gain: Annotated[
+        Rate,
+        Help(
+            "factor of the normalised logits of --branch-norm logits",
+            title=lambda gain: f"gain {gain:g}" if gain != 1 else "",
+        ),
+    ] = 1.0
     no_w_gradient: Annotated[
-        bool, Help("do not train the branch that predicts domains by the losses on the classes")
+        bool,
+        Help(
+            "do not train the branch that predicts domains by the losses on the classes",
+            title=lambda holds: "no gradient through w" if holds else "",
+        ),
     ] = False
 
     def __post_init__(self) -> None:
@@ -212,22 +224,36 @@ class Mda(Latent):
     name, title = "mda", "mDA"
     has_branch = True
 
-    known_share: Annotated[Proportion, Help("share of source images whose domain label is known, 0 to 1", "SHARE")] = (
-        0.0
-    )
+    known_share: Annotated[
+        Proportion,
+        Help(
+            "share of source images whose domain label is known, 0 to 1",
+            "SHARE",
+            title=lambda share: f"{100 * share:g} % of domain labels known" if share else "",
+        ),
+    ] = 0.0
     style_share: Annotated[
         Proportion,
         Help(
-            "share of source images, the surest of each cluster of their style, whose cluster is taken for their known "
-            "domain, 0 to 1; not in the paper",
+            "share of each cluster of style, its surest images, that gets the cluster as its known domain, 0 to 1; not "
+            "in the paper",
             "SHARE",
+            title=lambda share: f"{100 * share:g} % of clusters of style known" if share else "",
         ),
     ] = 0.0
     permuted_w: Annotated[
-        bool, Help("a control: permute the rows of w in each batch, within each class and true domain")
+        bool,
+        Help(
+            "a control: permute the rows of w in each batch, within each class and true domain",
+            title=lambda holds: "w permuted" if holds else "",
+        ),
     ] = False
     lambda_b: Annotated[
-        Weight, Help("weight of the balance term, which rewards using all k domains; not in the paper")
+        Weight,
+        Help(
+            "weight of the balance term, which rewards using all k domains; not in the paper",
+            title=lambda weight: f"balance λ_b={weight:g}" if weight else "",
+        ),
     ] = 0.0
 
     def __post_init__(self) -> None:

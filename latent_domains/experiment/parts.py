@@ -90,4 +90,10 @@ class Net:
         Literal[*GEOMETRIES],
         Help("geometry of ResNet18: as in Torch, or as in the common Caffe model (default: torch)"),
     ]
-    conv1_bias: Annotated[bool, Help("give the first convolution of the digits net a bias")] = False
+    conv1_bias: Annotated[
+        bool,
+        Help(
+            "give the first convolution of the digits net a bias",
+            title=lambda holds: "bias in conv1" if holds else "",
+        ),
+    ] = False

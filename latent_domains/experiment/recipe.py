@@ -17,14 +17,16 @@ Count = Annotated[int, Interval(ge=1, le=10**8)]
 """Far beyond use, and within Caffe's 32 bits even times the number of domains."""
 
 LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
-"""A share of the iterations. Caffe's policy "step" repeats its step; after more than half of them it comes once."""
+"""A share of the iterations. Caffe's policy "step" lowers the rate again and again, after every so many iterations. If
+these are more than half of all, it lowers the rate once."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Training protocol: solver schedule, batch, loss weights of Eq. 7.
 
-    A dataset has its usual one, an experiment the one that it is trained by. ``lr_policy`` is Caffe's: "inv" is Ganin
+    A dataset has its usual one, an experiment the one that it is trained by. The weights λ stand here, and not in the
+    methods that use them, since each dataset has its usual ones. ``lr_policy`` is Caffe's: "inv" is Ganin
     & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once, after the share ``lr_step`` of the
     iterations. ``batch_split`` says what ``batch_size`` counts: the images of each domain ("per_domain"), those of all
     sources, shared out equally, and again of each target ("per_group"), or those of the whole batch, shared out
@@ -61,7 +63,8 @@ class Recipe:
         bool,
         Help(
             "draw source images so that all classes are equally frequent in each LMDB of the sources and, where "
-            "domains are found or known before training, in each domain of it; not in the paper"
+            "domains are found or known before training, in each domain of it; not in the paper",
+            title=lambda holds: "equal classes" if holds else "",
         ),
     ] = False
     test_mirror: Annotated[bool, Help("mirror test images at random, as the authors' ResNet net does")] = False

@@ -149,24 +149,6 @@ def test_what_differs_in_a_description_of_the_same_name_is_named():
     assert found == [("dataset", "pacs with other counts, mirror", "pacs")]
 
 
-FLAT = """{
-    "dataset": "pacs", "sources": ["art_painting", "cartoon", "photo"], "targets": ["sketch"], "method": "METHOD",
-    "k": K, "k_target": 1, "undivided": false, "shares": [], "known_share": 0.0, "branch_norm": "layers",
-    "branch_input": "final", "domain_gain": 1.0, "no_w_gradient": false, "permuted_w": false, "equal_classes": true,
-    "conv1_bias": false, "lambda_b": 0.0, "iterations": 600, "batch_size": 48, "batch_split": "equally",
-    "data_order": "shuffled", "iter_size": 1, "base_lr": 0.001, "network": "lite0", "image_size": 160,
-    "geometry": "caffe", "lambda_c": 0.1, "lambda_d": 0.0001, "lambda_t": 0.5, "test_mirror": false, "seed": 4
-}"""
-"""An experiment as it was written before its settings were in parts."""
-
-
-@pytest.mark.parametrize(("method", "k"), [("mda", 3), ("dial", 1), ("multi_source", 3), ("random_w", 3)])
-def test_json_of_before_the_parts_is_still_read(method, k):
-    found = from_json(json.loads(FLAT.replace("METHOD", method).replace('"k": K', f'"k": {k}')))
-    settings = {"equal_classes": True, "iterations": 600, "network": "lite0", "image_size": 160, "seed": 4}
-    assert found == make_experiment("pacs", method, **settings)
-
-
 def test_a_mixture_with_shares_is_named_by_them():
     first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
     for sources, shares in (first, second):

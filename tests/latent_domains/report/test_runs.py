@@ -34,7 +34,7 @@ def test_what_is_no_record_is_named(tmp_path):
     with pytest.raises(ProgramError, match=r"x\.json: no such file, expected a run folder or a record"):
         load_runs([file])
     file.write_text('{"accuracy": 0.5, "targets": {}, "domain_usage": null, "experiment": {"k": 1}}')
-    with pytest.raises(ProgramError, match=r"x\.json: experiment: data"):
+    with pytest.raises(ProgramError, match=r"x\.json: experiment: schema: found None, expected 2"):
         load_runs([file])
 
 

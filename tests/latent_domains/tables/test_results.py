@@ -335,7 +335,7 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
     [
         ("}", "not valid JSON"),
         (', "accuracy": null}', "accuracy: found None"),
-        (', "experiment": {"k": 3}}', "experiment: dataset: found None"),
+        (', "experiment": {"k": 3}}', "experiment: schema: found None, expected 2"),
     ],
 )
 def test_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, table, tmp_path):
