@@ -92,7 +92,7 @@ class Place(IntEnum):
 class Fault:
     """A 64-bit word in which a kernel reports a bad input: kind and index in the upper half, the value below (float32).
 
-    The host never waits for it, but reads it before a later step. That step may have another shape.
+    The host does not wait for it. A later step reads the word at its beginning; its batch may have another shape.
     """
 
     def __init__(self, device: "Device") -> None:

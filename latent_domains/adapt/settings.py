@@ -33,8 +33,8 @@ def held(file: Path) -> Iterator[None]:
 def keep(file: Path, settings: Mapping[str, Any], *, begun: bool, by_default: Collection[str] = ()) -> None:
     """Write the settings by their options' names or, if training has ``begun``, compare them with the file's.
 
-    Two kinds of options are not compared here, but later by the run's own description: those that the file lacks,
-    because they are newer, and those ``by_default`` that are None in it. Raises ProgramError naming what differs.
+    Two kinds of options are not compared: those that the file lacks, because they are newer, and those ``by_default``
+    that are None in it. The run's own description is compared later. Raises ProgramError naming what differs.
     """
     if not begun or not file.exists():
         write_text(file, json_text(dict(settings)))

@@ -25,7 +25,7 @@ class Domains:
     classes: tuple[str, ...]
     """Names of folders that they hold: if they are alike, those that two of them hold at least."""
     holders: tuple[Path, ...]
-    """The folders whose folders are the classes: they, or others in them."""
+    """The folders that hold the class folders: the domains themselves, or folders in them."""
     alike: bool
     """Whether they are several that hold largely the same names."""
     sure: bool

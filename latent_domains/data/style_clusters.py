@@ -20,7 +20,7 @@ DIRECTIONS = 50
 PICTURES_A_DIRECTION = 8
 
 FLATTEN = 1 / 4
-"""The power of its variance that a direction is divided by: 0 leaves them, 1/2 makes them all equal."""
+"""Each direction is divided by this power of its variance: 0 changes nothing, 1/2 makes all variances 1."""
 
 STARTS = 10
 """The best of so many beginnings is kept."""
@@ -104,9 +104,9 @@ def by_turns(rows: Rows, classes: Numbers, k: int, seed: int) -> Numbers:
 
 
 def _with_lone_classes(rows: Rows, classes: Numbers, domains: Numbers, k: int) -> Numbers:
-    """The domains, where a class that lies in one alone goes to the domain that leaves it the most usual effect.
+    """The domains (n). A class that lies in a single domain goes where its effect is most like those of other classes.
 
-    Least squares cannot tell the effect of such a class from that of its domain, so by turns it stays where it began.
+    Least squares cannot tell the effect of such a class from that of its domain, so it would stay where it began.
     """
     weights = np.eye(k)[domains]
     counts = np.eye(int(classes.max()) + 1)[classes].T @ weights

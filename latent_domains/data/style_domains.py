@@ -26,8 +26,8 @@ from latent_domains.data.style_clusters import (
 )
 
 AGREEMENT = {2: 0.58, 3: 0.8}
-"""The mean adjusted Rand index, of two or of three clusters, from which on pictures are not of one domain. Three are
-asked for because halves may disagree on which two of three domains belong together."""
+"""Pictures are of several domains if halves of them agree so much (mean adjusted Rand index) on two or three clusters.
+Three are tried, too, because halves may join different pairs of three domains."""
 
 DRAWS, HALF = 20, 300
 """Pairs of halves, and the pictures of each at most: with more, the least structure is found again."""
@@ -36,7 +36,7 @@ ENOUGH = 40
 """Pictures that are divided unless a number of domains is asked for. With fewer, halves say too little."""
 
 FEW = 2 * PICTURES_A_DIRECTION
-"""Pictures whose halves say whether they are divided before others, where a number of domains is asked for."""
+"""If a number of domains is asked for, parts with so many pictures are ordered by their halves' agreement."""
 
 MOST = 8
 """Domains, where no number is asked for."""

@@ -23,7 +23,7 @@ SMALLEST_TEST_BATCH = 16
 """Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
 
 PICTURE_SHAPE = (3, 256, 256)
-"""Of pictures as our datasets of them store them, and as backbones of features and of style take them."""
+"""Our datasets store pictures in this shape, and backbones take it."""
 
 STYLE_IS_OF = f"they are made of pictures of {by(PICTURE_SHAPE)}"
 """Why there may be no statistics of style."""
@@ -99,7 +99,7 @@ class Dataset:
 
     @property
     def style(self) -> str:
-        """The folder, in a data folder, of the statistics of style of the images: an LMDB for each of theirs."""
+        """The folder, in a data folder, of the images' statistics of style: it has an LMDB for each LMDB of images."""
         return f"{self.images}_{STYLE}"
 
     @property

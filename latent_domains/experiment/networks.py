@@ -117,4 +117,4 @@ NETWORKS = {
 """By name."""
 
 BACKBONES = {"lite0": LITE0}
-"""Weights of nets whose features others are trained on, by the name of their network."""
+"""Weights of the backbones, by network: other nets are trained on their features."""

@@ -18,7 +18,7 @@ SQUASHING = ("Softmax", "Sigmoid", "TanH")
 """Layers whose outputs are at most 1, however large their inputs are."""
 
 _MOST_ROOM = 100.0
-"""By how much more such outputs may differ at most: scores that are wrong, and not only rounded, show in them."""
+"""The allowed difference of such outputs grows by this factor at most: beyond it scores are wrong, not only rounded."""
 
 
 @dataclass(frozen=True)

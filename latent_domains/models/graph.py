@@ -133,9 +133,9 @@ class Graph:
         self.nodes[at : at + 1] = new
 
     def absorb(self, node: Node) -> None:
-        """Remove a node. Its bottom's maker makes its top instead, with the bottom's name unless the top is an output.
+        """Remove a node. The layer before it makes the node's top now, by the name of its own unless that is an output.
 
-        A layer that overwrote the node's top in place no longer does so if the maker only lends that memory.
+        A layer that worked in place on the node's top gets memory of its own if the layer before only lends its.
         """
         old, new = node.bottoms[0], node.tops[0]
         maker = self.maker(old)

@@ -1,6 +1,6 @@
-"""Writes the domain labels of a run's source images, and which images it reads, with its folder.
+"""Writes a run's domain labels, and the numbers of the records that it reads, into its folder.
 
-Its record reads the labels again.
+The run's record reads the labels again.
 """
 
 from dataclasses import dataclass

@@ -46,8 +46,8 @@ def target_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
 def usage_history(folder: RunFolder) -> list[DomainUsage]:
     """:func:`source_usage` on fewer images at every snapshot that is there, and before training.
 
-    Nothing is known of the beginning of a run that began from weights that were given, or whose branch comes after a
-    BatchNorm, which has no statistics yet. Empty if no branch predicts source domains.
+    There is no entry before training if the run began from given weights, or if a BatchNorm, which has no statistics
+    yet, comes before the branch. Empty if no branch predicts source domains.
     """
     if not folder.experiment.method.has_branch:
         return []

@@ -102,7 +102,7 @@ def _doing(folder: RunFolder) -> str:
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration that the log has of the last session; without any, that of the snapshot it began from."""
+    """The last iteration in the log of the last session, or that of the latest snapshot if this is later."""
     snapshot = folder.latest_snapshot()
     found = _REACHED.findall(folder.log_text().rpartition(_LOADING)[2])
     return max(int(found[-1]) if found else 0, snapshot.iteration if snapshot else 0)

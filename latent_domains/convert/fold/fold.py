@@ -22,8 +22,8 @@ class Folded:
     pairs: Mapping[str, str]
     """Blobs that hold the same once both nets have run: of the original net, and of this one."""
     heads: Mapping[str, str]
-    """Blobs of the original net that are its outputs, or that a Softmax makes one of; and the layer here that makes it,
-    as OpenCV calls it. That gives a layer's first top alone: others are left out."""
+    """Output blobs of the original net, or the scores before an output Softmax; and the layer here that makes each, by
+    OpenCV's name. OpenCV gives a layer's first top alone: others are left out."""
     makers: Mapping[str, LayerParameter]
     """The original net's :func:`~latent_domains.models.compare.makers`."""
     notes: tuple[str, ...]

@@ -89,8 +89,8 @@ def compare(
 
 
 def _measured(values: Array) -> Array:
-    """The values that a difference is measured by: themselves, but a loss beside 1.
+    """The values that a difference is divided by: their own, for a loss at least 1.
 
-    The entropy of predictions that are all sure is next to nothing, and so relative to nothing.
+    The entropy of sure predictions is nearly 0, and would make every difference look large.
     """
     return values if values.ndim else np.array([1, values])

@@ -53,7 +53,7 @@ class TorchNet:
 
 @dataclass(frozen=True)
 class OwnNet:
-    """The net as its file computes it; where the image's border has another colour than its mean, as ``rebuilt`` does.
+    """The net as its file computes it. ``rebuilt`` computes images whose border has another colour than the mean.
 
     The file's own first convolution pads with zeros, which are the mean.
     """
