@@ -53,7 +53,8 @@ def check_keys(found: Iterable[str], known: Collection[str], where: str) -> None
     """Raise ProgramError for the first key that is unknown."""
     for key in found:
         if key not in known:
-            raise ProgramError(f"{where}: found the key {key!r}, expected some of {', '.join(known)}")
+            expected = f"some of {', '.join(known)}" if known else "none"
+            raise ProgramError(f"{where}: found the key {key!r}, expected {expected}")
 
 
 @cache

@@ -88,7 +88,7 @@ def test_bad_descriptions_are_refused_by_name(name, options):
         ("method", {"K": 2}, "Mda: found the key 'K', expected some of k_target, branch_norm"),
         ("method", {"name": "mDA"}, "method: found 'mDA', expected one of plain, "),
         ("method", {"name": ["mda"]}, r"method: found \['mda'\], expected one of plain, "),
-        ("method", {"name": "dial"}, "Dial: found the key 'k_target', expected some of "),
+        ("method", {"name": "dial"}, "Dial: found the key 'k_target', expected none$"),
         ("recipe", {"k": 2}, "Recipe: found the key 'k'"),
         ("task", {"dataset": None}, "dataset: found None"),
         ("task", {"shares": [20, 80]}, "shares: got 20:80, expected none"),
