@@ -15,7 +15,7 @@ from latent_domains.discovery.discover import Discovery, chosen
 from latent_domains.report.chart import Chart, latent_name
 from latent_domains.report.domains import matrix_chart, shares_chart
 from latent_domains.report.page import Block, Charts, Page, Section, TableBlock, Text, save_figures
-from latent_domains.report.samples import mosaic_chart
+from latent_domains.report.samples import largest, mosaic_chart
 
 SHOWN = 16
 """Pictures of each kind."""
@@ -67,14 +67,15 @@ def _domains(discovery: Discovery) -> Section:
 
 
 def _pictures(discovery: Discovery) -> Section:
-    charts, number = [], len(discovery.found.domains)
+    charts, number, caption = [], len(discovery.found.domains), ""
     if discovery.found.k == 1:  # none is more certain than others
         charts.append(_mosaic(discovery, 0, "evenly drawn", np.unique(np.linspace(0, number - 1, SHOWN).astype(int))))
     else:
-        for domain in range(discovery.found.k):
+        shown, caption = largest(discovery.counts)
+        for domain in shown:
             kinds = zip(("most certain", "least certain"), chosen(discovery, domain, SHOWN), strict=True)
             charts += [_mosaic(discovery, domain, kind, places) for kind, places in kinds]
-    return Section("pictures", "Pictures of each domain", [Charts("latent-domains", charts)])
+    return Section("pictures", "Pictures of each domain", [Charts("latent-domains", charts, caption)])
 
 
 def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) -> Chart:

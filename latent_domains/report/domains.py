@@ -13,7 +13,13 @@ from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
 from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.samples import SourceImages, mosaic_chart, read_source_images, surest_and_least_sure
+from latent_domains.report.samples import (
+    SourceImages,
+    largest,
+    mosaic_chart,
+    read_source_images,
+    surest_and_least_sure,
+)
 from latent_domains.runs.domain_usage import what_was_told
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 from latent_domains.tables.results import NOTHING
@@ -169,15 +175,17 @@ def _discovery(run: LoadedRun) -> list[Block]:
 def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
     if looked_at.images is None:
         return Text(f"The records of {run.experiment.dataset} are features, so there are no images to show.", note=True)
+    probabilities = looked_at.probabilities
     charts, empty = [], []
-    for number in range(looked_at.probabilities.shape[1]):
+    shown, which = largest(np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1]))
+    for number in shown:
         domain = latent_name(number)
-        surest, least_sure = surest_and_least_sure(looked_at.probabilities, number)
+        surest, least_sure = surest_and_least_sure(probabilities, number)
         if not len(surest):
             empty.append(domain)
         for kind, chosen in (("surest", surest), ("least sure", least_sure)):
             if len(chosen):
-                sure = looked_at.probabilities[chosen].max(axis=1)
+                sure = probabilities[chosen].max(axis=1)
                 sources = Counter(looked_at.sources[i] for i in chosen)
                 counts = ", ".join(f"{count} of {source}" for source, count in sources.items())
                 title = f"{domain}, {kind}: probability {sure.min():.2f} to {sure.max():.2f}; {counts}"
@@ -185,7 +193,8 @@ def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
                 charts.append(mosaic_chart(title, alt, looked_at.images[chosen], width=460, height=95))
     nothing = f" {', '.join(empty)} got no image." if empty else ""
     caption = (
+        f"{which} "
         "Source images that the branch is surest and least sure about, the most extreme first. What the surest have in "
         f"common is what the domain means to the branch.{nothing}"
     )
-    return Charts(f"pictures-{run.name}", charts, caption)
+    return Charts(f"pictures-{run.name}", charts, caption.strip())

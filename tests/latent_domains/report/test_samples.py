@@ -8,7 +8,14 @@ from matplotlib.figure import Figure
 
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.report.samples import mosaic, mosaic_chart, read_source_images, surest_and_least_sure
+from latent_domains.report.samples import (
+    MOST_DOMAINS,
+    largest,
+    mosaic,
+    mosaic_chart,
+    read_source_images,
+    surest_and_least_sure,
+)
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.fixtures import TEST
@@ -31,6 +38,13 @@ def test_the_surest_and_the_least_sure_are_others():
     rows = np.stack([sure, 1 - sure], axis=1)
     assert [chosen.tolist() for chosen in surest_and_least_sure(rows, 0, count=3)] == [[1, 3, 2], [4, 0]]
     assert [chosen.tolist() for chosen in surest_and_least_sure(rows, 1)] == [[], []]
+
+
+def test_pictures_of_the_largest_domains_alone_are_shown():
+    assert largest(np.array([2, 0, 5])) == ([0, 1, 2], "")
+    counts = np.arange(MOST_DOMAINS + 3)[::-1]
+    assert largest(counts) == (list(range(MOST_DOMAINS)), "The 12 largest of 15 latent domains.")
+    assert largest(counts[::-1])[0] == list(range(3, MOST_DOMAINS + 3))
 
 
 @pytest.mark.program
