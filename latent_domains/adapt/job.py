@@ -7,7 +7,7 @@ from pathlib import Path
 from latent_domains.adapt.comparisons import comparison_lines
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.stages import batch_notes, experiment_of, finish, open_run, train
-from latent_domains.adapt.task import Task, build_lmdbs, extract_features, read_stored
+from latent_domains.adapt.task import Task, build_lmdbs, check_different, extract_features, read_stored
 from latent_domains.adapt.weights import check_begun, starting_weights
 from latent_domains.common.program import from_root
 from latent_domains.data.domain_images import TaskImages, notes_on_classes
@@ -86,6 +86,7 @@ def carry_out(
             if number != found[name]
         )
         notes.say(notes_on(read_stored(task, allow_missing_classes=allow_missing_classes), experiment))
+    check_different(task, experiment.batch_inputs)
     extract_features(task, experiment, jobs=jobs, replace_others=replaces)
     folder = open_run(task, experiment, job.decision, solver_mode)
     train(folder, job.decision, job.weights, threads, solver_mode)

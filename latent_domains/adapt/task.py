@@ -1,6 +1,6 @@
 """A task, its folder, and the LMDBs in it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,10 @@ from typing import Any
 from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import plan_pictures
+from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
 from latent_domains.data.domain_images import TaskImages, keep_readable
-from latent_domains.data.lmdb_io import count, record_names
+from latent_domains.data.lmdb_io import count, read, record_names
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.names import folder_label
 from latent_domains.experiment.experiment import Experiment
@@ -86,6 +87,21 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool, replace_others:
     parts = plan_pictures(task.paths.lmdbs, task.images, task.learner.pictures, **how)
     build_missing(list(parts.values()), force=replace_others)
     return {name: count(part.path) for name, part in parts.items()}
+
+
+def check_different(task: Task, domains: Collection[str]) -> None:
+    """Check that each of the domains that are normalised has stored images that differ.
+
+    Raises ProgramError naming its folder: the variance of equal images is 0, so rounding would decide.
+    """
+    for domain in task.images.domains:
+        if domain.name not in domains:
+            continue
+        path = task.paths.lmdbs / domain.name
+        stored = (datum.data for _, datum in read(path))
+        first = next(stored)
+        if all(data == first for data in stored):
+            raise ProgramError(f"{domain.folder}: all {count(path)} images are the same, expected some that differ")
 
 
 def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:

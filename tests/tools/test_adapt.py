@@ -319,6 +319,18 @@ def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
     assert f"note: {lacking}\n" in done.stdout and "dataset.json" in done.stderr.splitlines()[-1]
 
 
+def test_images_that_are_all_the_same_have_no_variance(tmp_path):
+    plant(tmp_path)
+    first, *others = sorted((tmp_path / "dusk").rglob("*.png"))
+    for other in others:
+        shutil.copyfile(first, other)
+    done = program(*arguments(tmp_path))
+    assert done.returncode == 1 and not (tmp_path / "out" / "run").exists()
+    assert done.stderr.splitlines()[-1] == (
+        f"error: {tmp_path / 'dusk'}: all 6 images are the same, expected some that differ"
+    )
+
+
 def test_what_is_in_the_way(tmp_path):
     plant(tmp_path)
     (tmp_path / "out").mkdir()
