@@ -1,7 +1,7 @@
 """Watch runs: state, iteration, speed, time left, loss and the accuracy on the target, live in the terminal.
 
-RUN is a run folder, even one that does not exist yet, or a folder of run folders. Ctrl-C ends only the view, not the
-runs. It ends by itself when all runs are finished or failed, with exit code 1 if one failed. Without a
+RUN is a run folder, without --once even one that does not exist yet, or a folder of run folders. Ctrl-C ends only the
+view, not the runs. It ends by itself when all runs are finished or failed, with exit code 1 if one failed. Without a
 terminal it prints whenever a state or an accuracy changes; with --once it prints once.
 """
 
