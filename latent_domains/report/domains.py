@@ -29,7 +29,8 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
     """Describe the latent domains in a few sentences."""
     share = usage.share
     text = f"Of {usage.images:,} {'held-out source images' if usage.held_out else 'source images'}, "
-    text += ", ".join(f"{100 * value:.1f} % went to {latent_name(d)}" for d, value in enumerate(share)) + ". "
+    shown, which = largest(np.array(share))
+    text += ", ".join(f"{100 * share[d]:.1f} % went to {latent_name(d)}" for d in shown) + f". {which} ".rstrip() + " "
     if len(share) == 1:
         return text + "There is only one latent domain to go to."
     if not usage.has_true_domains:

@@ -21,7 +21,7 @@ BYTES = 64 << 20
 """The most memory for the images of one source."""
 
 MOST_DOMAINS = 12
-"""So many latent domains have pictures on a page, the largest: to lay out those of 36 took 49 s, of 60 minutes."""
+"""So many latent domains are shown on a page, the largest: to lay out those of 36 took 49 s, of 60 minutes."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,10 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
     return list(pictures.values()) if all(theirs) else []
 
 
-def largest(counts: NDArray[np.int64]) -> tuple[list[int], str]:
-    """The domains (of k) that a page shows pictures of, at most MOST_DOMAINS, and words for a caption if not all."""
-    shown = sorted(np.argsort(-counts, kind="stable")[:MOST_DOMAINS].tolist())
-    return shown, f"The {len(shown)} largest of {len(counts)} latent domains." if len(shown) < len(counts) else ""
+def largest(counts: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int], str]:
+    """The domains (of k) that a page shows, at most MOST_DOMAINS, and words that say so if these are not all."""
+    k, shown = len(counts), sorted(np.argsort(-counts, kind="stable")[:MOST_DOMAINS].tolist())
+    return shown, f"These are the {len(shown)} largest of {k} latent domains." if len(shown) < k else ""
 
 
 def surest_and_least_sure(

@@ -85,7 +85,7 @@ def test_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, t
     assert again.returncode == 0 and "2 latent domains (as asked)" in again.stdout
     assert "images" not in again.stderr and {row[1] for row in rows(out / "domains.csv")[1:]} == {"1", "2"}
     many = program("discover", *(looks / look for look in ("night", "day", "dusk")), "--k", 20, "--out", out, "--force")
-    assert many.returncode == 0 and "The 12 largest of 20 latent domains." in text_of(out / "report.html")
+    assert many.returncode == 0 and "These are the 12 largest of 20 latent domains." in text_of(out / "report.html")
 
 
 def test_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_path):

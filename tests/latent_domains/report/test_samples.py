@@ -43,7 +43,7 @@ def test_the_surest_and_the_least_sure_are_others():
 def test_pictures_of_the_largest_domains_alone_are_shown():
     assert largest(np.array([2, 0, 5])) == ([0, 1, 2], "")
     counts = np.arange(MOST_DOMAINS + 3)[::-1]
-    assert largest(counts) == (list(range(MOST_DOMAINS)), "The 12 largest of 15 latent domains.")
+    assert largest(counts) == (list(range(MOST_DOMAINS)), "These are the 12 largest of 15 latent domains.")
     assert largest(counts[::-1])[0] == list(range(3, MOST_DOMAINS + 3))
 
 
