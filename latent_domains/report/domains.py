@@ -1,5 +1,6 @@
 """The latent domains during training and beside the true ones: numbers of all runs, pictures of some."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -23,6 +24,9 @@ from latent_domains.report.samples import (
 from latent_domains.runs.domain_usage import what_was_told
 from latent_domains.runs.record import COLLAPSED, DomainUsage
 from latent_domains.tables.results import NOTHING
+
+_LETTER, _NAME = 6, 20
+"""In a matrix, the width of a letter in a cell, and that of a latent domain's name with its space, in points."""
 
 
 def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
@@ -81,17 +85,23 @@ def shares_chart(
 ) -> Chart:
     """How each row's images divide into latent domains (``counts``, rows×k): a cell's ``text`` gets share and count.
 
-    Long names of ``rows`` are cut beside the cells, not in the description.
+    Long names of ``rows`` are cut beside the cells, not in the description. Cells without room for their text get the
+    share in %, or nothing; of columns without room for their names every so many is named.
     """
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     columns = [latent_name(domain) for domain in range(counts.shape[1])]
-    texts = [text.format(100 * share, count) for share, count in zip(shares.flat, counts.flat, strict=True)]
     words = [
         f"{name}: " + ", ".join(f"{100 * share:.1f} % in {column}" for share, column in zip(row, columns, strict=True))
         for name, row in zip(rows, shares, strict=True)
     ]
     names = [shortened(row, int(width / 21)) for row in rows]
-    return Chart(title, "; ".join(words), lambda axes: draw_matrix(axes, shares, names, columns, texts), width, height)
+    room = (width - 15 - 6 * max(map(len, names))) / len(columns)  # of a cell
+    full = [text.format(100 * share, count) for share, count in zip(shares.flat, counts.flat, strict=True)]
+    brief = [f"{100 * share:.0f}" for share in shares.flat]
+    texts = next((texts for texts in (full, brief) if _LETTER * max(map(len, texts)) < room), [])
+    apart = math.ceil(_NAME / room)
+    named = [column if number % apart == 0 else "" for number, column in enumerate(columns)]
+    return Chart(title, "; ".join(words), lambda axes: draw_matrix(axes, shares, names, named, texts), width, height)
 
 
 def draw_matrix(

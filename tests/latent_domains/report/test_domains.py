@@ -64,6 +64,18 @@ def test_long_names_leave_room_for_the_cells():
     assert drawn.alt == f"{name}: 75.0 % in s₁, 25.0 % in s₂"
 
 
+def test_matrices_of_many_latent_domains_can_be_read():
+    told = {}
+    for k in (4, 8, 40):
+        axes = Figure().subplots()
+        domains.matrix_chart(usage([[30] * k, [0] * (k - 1) + [10]])).draw(axes)
+        names = [label.get_text() for label in axes.get_xticklabels()]
+        told[k] = {text.get_text() for text in axes.texts}, [name for name in names if name]
+    assert told[4] == ({"25.0 %", "0.0 %", "100.0 %"}, ["s₁", "s₂", "s₃", "s₄"])
+    assert told[8][0] == {"12", "0", "100"} and len(told[8][1]) == 8
+    assert told[40][0] == set() and told[40][1][:2] == ["s₁", "s₄"]
+
+
 def test_of_one_source_there_is_no_nmi(tmp_path):
     for sources, nmi in ((("mnist",), "–"), (("mnist", "mnistm"), "0.00")):
         experiments = [make_experiment("digits", "mda", sources=sources, k=2, seed=seed) for seed in (0, 1)]
