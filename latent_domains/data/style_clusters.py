@@ -76,14 +76,22 @@ def effects(rows: Rows, classes: Numbers, weights: Rows) -> tuple[Rows, Rows]:
 
     ``weights`` (n×k) say how much each picture is in each domain. The domains' effects have mean 0 over the pictures.
     """
-    of_class = np.eye(int(classes.max()) + 1)[classes]
-    shares = of_class.T @ weights  # pictures of each class in each domain
+    shares = _sums(weights, classes)  # pictures of each class in each domain
     in_class, in_domain = np.maximum(shares.sum(axis=1, keepdims=True), 1e-12), weights.sum(axis=0)
-    means, within = of_class.T @ rows / in_class, shares / in_class
+    means, within = _sums(rows, classes) / in_class, shares / in_class
     # Without the effects of the classes, k equations are left. One of them says nothing: all effects may move together.
     domains = np.linalg.pinv(np.diag(in_domain) - shares.T @ within, rcond=1e-9) @ (weights.T @ rows - shares.T @ means)
     domains -= in_domain @ domains / in_domain.sum()
     return means - within @ domains, domains
+
+
+def _sums(rows: Rows, classes: Numbers) -> Rows:
+    """The sum of each class's rows (C×p). Its matrix is sparse: a full one takes time and memory for each class."""
+    from scipy.sparse import csr_array  # slow to import
+
+    number = len(classes)
+    of_class = csr_array((np.ones(number), classes, np.arange(number + 1)), (number, int(classes.max()) + 1))
+    return of_class.T @ rows
 
 
 def by_turns(rows: Rows, classes: Numbers, k: int, seed: int) -> Numbers:
@@ -109,7 +117,7 @@ def _with_lone_classes(rows: Rows, classes: Numbers, domains: Numbers, k: int) -
     Least squares cannot tell the effect of such a class from that of its domain, so it would stay where it began.
     """
     weights = np.eye(k)[domains]
-    counts = np.eye(int(classes.max()) + 1)[classes].T @ weights
+    counts = _sums(weights, classes)
     lone = counts.max(axis=1) == counts.sum(axis=1)
     if lone.all():
         return domains

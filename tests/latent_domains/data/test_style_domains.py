@@ -1,5 +1,7 @@
 """Latent domains by their style, on numbers whose class and domain effects are known."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
@@ -36,6 +38,18 @@ def test_effects_are_those_of_least_squares():
     np.testing.assert_allclose(weights.sum(axis=0) @ b, 0, atol=1e-8)
     residual = np.einsum("nkp,nk->np", rows[:, None] - a[classes][:, None] - b[None], weights)
     np.testing.assert_allclose(np.eye(5)[classes].T @ residual, 0, atol=1e-7)  # nothing of a class is left
+
+
+def test_the_memory_for_effects_does_not_grow_with_classes_times_pictures():
+    rng = np.random.default_rng(0)
+    rows, classes = rng.standard_normal((10_000, 4)), rng.integers(0, 1000, 10_000)
+    weights = np.eye(2)[rng.integers(0, 2, len(rows))]
+    effects(rows[:9], classes[:9], weights[:9])  # what it imports counts before
+    tracemalloc.start()
+    effects(rows, classes, weights)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 8_000_000  # a number for each class and picture: 80 MB
 
 
 def test_domains_are_found_behind_larger_effects_of_the_classes():
