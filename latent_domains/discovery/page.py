@@ -1,10 +1,12 @@
 """The page of a discovery: the pictures of each latent domain, its shares of the classes, how stable it is."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from latent_domains.common.files import write_text
 from latent_domains.data import lmdb_io
@@ -13,6 +15,7 @@ from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.style_domains import AGAIN, AGREEMENT
 from latent_domains.discovery.discover import Discovery, chosen
 from latent_domains.report.chart import Chart, latent_name
+from latent_domains.report.classes import DRAWN
 from latent_domains.report.domains import matrix_chart, shares_chart
 from latent_domains.report.page import Block, Charts, Page, Section, TableBlock, Text, save_figures
 from latent_domains.report.samples import largest, mosaic_chart
@@ -32,7 +35,7 @@ def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str, 
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by {command}."
     sections = [_domains(discovery), _pictures(discovery)]
     if len(discovery.images.classes) > 1:
-        sections.append(_classes(discovery))
+        sections.append(classes_section(discovery.classes_in_domains, discovery.images.classes))
     page = Page(_title(discovery), discovery.summary()[:1], [*sections, _method(discovery, backbone)], made)
     write_text(out, page.html())
     if figures:
@@ -97,12 +100,23 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
     return mosaic_chart(title, alt, shape, width=460, height=30 + 58 * -(-max(1, len(images)) // 8))
 
 
-def _classes(discovery: Discovery) -> Section:
-    counts, names = discovery.classes_in_domains, discovery.images.classes
-    title, text = "Classes against latent domains", "{0:.0f} % ({1:,})"
-    chart = shares_chart(title, counts, names, text, height=60 + 24 * len(names), width=460)
+def classes_section(counts: NDArray[np.int64], names: Sequence[str]) -> Section:
+    """How each class's pictures divide into latent domains (``counts``, classes×k): a chart or, of many, a table."""
+    block: Block
     caption = "Each row adds up to 100 %. Rows that differ much show classes that the domains have in unequal shares."
-    return Section("shares", "Shares of the classes", [Charts("classes", [chart], caption)])
+    if len(names) > DRAWN:
+        shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+        header = ["class", "#pictures", *(f"#{latent_name(domain)} (%)" for domain in range(counts.shape[1]))]
+        rows = [
+            [name, f"{of_class.sum():,}", *(f"{share:.0f}" for share in row)]
+            for name, of_class, row in zip(names, counts, shares, strict=True)
+        ]
+        block = TableBlock(caption, header, rows)
+    else:
+        title, text = "Classes against latent domains", "{0:.0f} % ({1:,})"
+        chart = shares_chart(title, counts, names, text, height=60 + 24 * len(names), width=460)
+        block = Charts("classes", [chart], caption)
+    return Section("shares", "Shares of the classes", [block])
 
 
 def _method(discovery: Discovery, backbone: str) -> Section:

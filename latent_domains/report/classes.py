@@ -17,7 +17,7 @@ _NUMBERED = 12
 """With up to so many classes the cells of a confusion matrix show their numbers."""
 
 DRAWN = 65
-"""With up to so many classes a confusion matrix is drawn."""
+"""With up to so many classes matrices of them are drawn."""
 
 
 def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], title: str) -> Chart:
