@@ -15,7 +15,7 @@ from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.features import AlignedFeatures, aligned_features
 
 NAMED = 10
-"""Up to so many classes are named, each with its own colour and mark."""
+"""Up to so many domains or classes are named, each with its own colour and mark."""
 
 IMAGES = 384
 """Images in a picture, of all domains together."""
@@ -113,6 +113,10 @@ def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequ
     return Chart(title, f"{len(points)} images in two dimensions", draw, width=300, height=310)
 
 
+def _not_named(groups: str, names: Sequence[str]) -> str:
+    return f"{groups} are too many to be named: colours and marks repeat." if len(names) > NAMED else ""
+
+
 def alignment_section(pictured: Sequence[LoadedRun]) -> Section:
     """Features of the runs to picture in two dimensions, before and after the alignment."""
     blocks: list[Block] = []
@@ -126,7 +130,7 @@ def alignment_section(pictured: Sequence[LoadedRun]) -> Section:
         sees_target = run.experiment.method.sees_target
         early, last = ("Before alignment", "After alignment") if sees_target else ("Early features", "Last features")
         never = "" if sees_target else "This net has never seen the target. "
-        many = "Classes are too many to be named: colours and marks repeat." if len(labels) > NAMED else ""
+        captions = {"domain": never + _not_named("Domains", features.names), "class": _not_named("Classes", labels)}
         for kind, charts in _embedding_charts(features, labels, early, last).items():
-            blocks.append(Charts(f"features-by-{kind}-{run.name}", charts, many if kind == "class" else never))
+            blocks.append(Charts(f"features-by-{kind}-{run.name}", charts, captions[kind].strip()))
     return Section("alignment", "Features before and after alignment", blocks)

@@ -4,13 +4,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.report import classes
+from latent_domains.report import alignment, classes
 from latent_domains.report.alignment import alike_by_chance, embed, neighbours_alike, principal
 from latent_domains.report.chart import image
 from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Charts, Page, Section
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.training import BINS, binned, target_curves
+from latent_domains.runs.features import AlignedFeatures
 
 
 def test_features_in_two_dimensions():
@@ -25,6 +26,19 @@ def test_features_in_two_dimensions():
     assert points.shape == (60, 2) and np.array_equal(points, embed(components))
     assert neighbours_alike(points, groups) == 1
     assert alike_by_chance(np.array([0, 0, 1])) == 1 / 3
+
+
+def test_domains_and_classes_too_many_to_be_named(tmp_path, monkeypatch):
+    rng, groups = np.random.default_rng(0), np.arange(22) % 11
+    values = rng.normal(size=(22, 4)).astype(np.float32)
+    names = tuple(f"domain {number}" for number in range(11))
+    found = AlignedFeatures(None, values, groups, groups % 10, names, None, "pool")
+    monkeypatch.setattr(alignment, "aligned_features", lambda *_: found)
+    monkeypatch.setattr(LoadedRun, "trained", lambda _: (None, None))
+    run = LoadedRun("run", tmp_path, make_experiment("digits", "dial"), None, None)  # of ten classes
+    by_domain, by_class = (block for block in alignment.alignment_section([run]).blocks if isinstance(block, Charts))
+    assert by_domain.caption == "Domains are too many to be named: colours and marks repeat."
+    assert by_class.caption == ""
 
 
 def test_curves_are_averaged_in_bins_and_read_off_between_their_points():
