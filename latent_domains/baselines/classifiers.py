@@ -5,6 +5,7 @@ standardised first. A classifier that adapts does this for each domain by its ow
 authors do. With ``normalise`` "none" it takes features as they are.
 """
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
@@ -27,6 +28,9 @@ from latent_domains.experiment.baselines import VARIANTS
 
 C = 10.0
 """C of the SVMs and of logistic regression, for rows with a mean squared length of 1."""
+
+MARGINS = 1 << 26
+"""The most margins at once, about 1.3 GB: one against one, an SVM has one for each sample and each pair of classes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -56,7 +60,8 @@ class SourceClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Integers:
         """Classes of target features (m×d)."""
-        return self._classifier.predict(self._scale(check_features(X, "target", self._scale.mean[None])))
+        X = self._scale(check_features(X, "target", self._scale.mean[None]))
+        return _in_parts(self._classifier.predict, X, len(self.classes_))
 
 
 @dataclass(eq=False, repr=False)
@@ -89,7 +94,7 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Integers:
         """Classes of target features (m×d)."""
-        return self._classifier.predict(self._embedded(X))
+        return _in_parts(self._classifier.predict, self._embedded(X), len(self.classes_))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """p(c|x) of target features (m×d), m×classes.
@@ -99,7 +104,7 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         """
         if isinstance(self._classifier, KNeighborsClassifier):
             return self._classifier.predict_proba(self._embedded(X))
-        margins = self._classifier.decision_function(self._embedded(X))
+        margins = _in_parts(self._classifier.decision_function, self._embedded(X), len(self.classes_))
         return softmax(margins if margins.ndim == 2 else np.stack([-margins, margins], axis=1), axis=1)
 
     def _embedded(self, X: ArrayLike) -> Floats:
@@ -172,6 +177,12 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike, variant: str = VARIANTS[0]) -> Integers:
         """Classes of target features (m×d)."""
         return self.classes_[self.predict_proba(X, variant).argmax(axis=1)]
+
+
+def _in_parts(classify: Callable[[Floats], np.ndarray], X: Floats, classes: int) -> np.ndarray:
+    """What ``classify`` returns for features (m×d), of which it gets so many rows that they have at most MARGINS."""
+    rows = max(1, 2 * MARGINS // (classes * (classes - 1)))
+    return np.concatenate([classify(X[first : first + rows]) for first in range(0, len(X), rows)])
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.svm import SVC
 
 from latent_domains.baselines import (
     ConstrainedDomains,
@@ -12,6 +13,7 @@ from latent_domains.baselines import (
     GFKClassifier,
     LatentDomainClassifier,
     SourceClassifier,
+    classifiers,
 )
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import CLASSIFIERS, NORMALISATIONS, VARIANTS
@@ -63,6 +65,24 @@ def test_statistics_of_its_own_undo_a_targets_scale_and_offset(classifier):
     assert accuracy(plain, Mixture(moved, source.y, source.domains)) < 0.7
     as_stored = SourceClassifier(classifier, own_z=True, normalise="none").fit(source.X, source.y, moved)
     assert accuracy(as_stored, Mixture(moved, source.y, source.domains)) < 0.7 and accuracy(as_stored, source) == 1
+
+
+def test_many_classes_are_told_apart_in_parts_that_fit_the_memory(monkeypatch):
+    source = mixture([[20, 20, 20]], classes_apart=1.0)
+    plain, kernel = SourceClassifier(), GFKClassifier("svm", n_components=4)
+    plain.fit(source.X, source.y)
+    kernel.fit(source.X, source.y, source.X)
+
+    def found():
+        return plain.predict(source.X), kernel.predict(source.X), kernel.predict_proba(source.X)
+
+    whole, rows = found(), []
+    monkeypatch.setattr(classifiers, "MARGINS", 30)  # of ten samples: three classes make three pairs
+    real = SVC.decision_function
+    monkeypatch.setattr(SVC, "decision_function", lambda svm, X: rows.append(len(X)) or real(svm, X))
+    for one, again in zip(whole, found(), strict=True):
+        np.testing.assert_allclose(one, again)
+    assert rows == 18 * [10]
 
 
 def two_domains(seed: int = 0) -> tuple[Mixture, Mixture]:
