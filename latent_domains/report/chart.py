@@ -18,8 +18,8 @@ from latent_domains.report.palette import STYLE
 POINTS = 72
 """Points in an inch."""
 
-_LETTER = 6.5
-"""Width of a title's letter in points."""
+_LETTER, _LINE = 6.5, 15
+"""Width of a title's letter and height of its line, in points."""
 
 _LABEL, _SAMPLE = 5, 45
 """In a legend, the width of a letter, and that of the sample line with its space, in points."""
@@ -32,7 +32,7 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uf
 class Chart:
     """A picture of numbers. ``draw`` fills one pair of axes; ``width`` and ``height`` are in points.
 
-    ``title`` stands above it; ``alt`` describes it in words.
+    ``title`` stands above it, cut if it is long; ``alt`` describes it in words.
     """
 
     title: str
@@ -71,8 +71,7 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
     for part, chart in zip(grid.flat, charts, strict=False):  # the last row may be short
         axes = part.subplots()
         chart.draw(axes)
-        title = textwrap.fill(printable(chart.title), int(chart.width / _LETTER))
-        part.suptitle(title, x=5 / chart.width, ha="left")
+        part.suptitle(_title(chart), x=5 / chart.width, ha="left")
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, line)
     if legend:
@@ -81,6 +80,15 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
         figure.set_figheight(figure.get_figheight() + 15 * -(-len(labels) // across) / POINTS)
         figure.legend(legend.values(), labels, loc="outside lower center", ncols=across, fontsize=9)
     return figure
+
+
+def _title(chart: Chart) -> str:
+    """The title in lines, which take a third of the chart's height at most."""
+    letters, most = int(chart.width / _LETTER), max(1, int(chart.height / 3 / _LINE))
+    lines = textwrap.wrap(printable(chart.title), letters)
+    if len(lines) > most:
+        lines[most - 1 :] = [f"{lines[most - 1][: letters - 1]}…"]
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:

@@ -33,6 +33,15 @@ def test_title_and_legend_end_within_the_picture(tmp_path):
     assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
 
 
+def test_a_long_title_leaves_room_for_the_chart(recwarn):
+    targets = [f"camera_{number}_parking_north" for number in range(15)]
+    title = f"Accuracy on {'+'.join(targets)}"
+    texts = re.findall(r"<text[^>]*>\s*([^<]*)</text>", image([chart(title=title, width=420, height=114)]).decode())
+    first, second = (text for text in texts if "camera" in text)
+    assert title.startswith(first + second.removesuffix("…")) and second.endswith("…")
+    assert not recwarn.list, "Matplotlib warns of axes without room"
+
+
 def test_a_legend_names_what_begins_with_an_underscore():
     names = ["_background_", "dog", "\x07"]
 
