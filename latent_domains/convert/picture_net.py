@@ -97,5 +97,5 @@ def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine
             f"their stored features, probabilities {furthest:.1e} off"
         )
         if same < len(rows) or not furthest <= TOLERANCE:
-            raise ProgramError(f"{said}, expected all of them and at most {TOLERANCE:g}; it is not written")
+            raise ProgramError(f"{said}, expected all of them and at most {TOLERANCE:g}; this net is not written")
         print(said)

@@ -88,7 +88,7 @@ def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path,
     shifted = {**backbone.blobs, "conv2": [backbone.blobs["conv2"][0], backbone.blobs["conv2"][1] + np.float32(1)]}
     monkeypatch.setattr(picture_net, "backbone", lambda: replace(backbone, blobs=shifted))
     done = program("export", run.path, tmp_path / "m")
-    assert done.returncode == 1 and "nothing is written" in done.stderr and "from picture to class" in done.stderr
+    assert done.returncode == 1 and "this net is not written" in done.stderr and "from picture to class" in done.stderr
     assert names(tmp_path) == []
 
 
