@@ -181,7 +181,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
 
 def _in_parts(classify: Callable[[Floats], np.ndarray], X: Floats, classes: int) -> np.ndarray:
     """What ``classify`` returns for features (m×d), of which it gets so many rows that they have at most MARGINS."""
-    rows = max(1, 2 * MARGINS // (classes * (classes - 1)))
+    rows = max(1, 2 * MARGINS // max(1, classes * (classes - 1)))
     return np.concatenate([classify(X[first : first + rows]) for first in range(0, len(X), rows)])
 
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Help:
     """What a field of a dataclass is, for the command line's help: its field is a setting that users choose.
 
-    ``title`` turns a value into the words that titles have for it: none for the usual one.
+    ``title`` turns a value other than the usual one into the words that titles have for it.
     """
 
     text: str

@@ -35,7 +35,7 @@ def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str, 
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by {command}."
     sections = [_domains(discovery), _pictures(discovery)]
     if len(discovery.images.classes) > 1:
-        sections.append(classes_section(discovery.classes_in_domains, discovery.images.classes))
+        sections.append(shares_section(discovery.classes_in_domains, discovery.images.classes))
     page = Page(_title(discovery), discovery.summary()[:1], [*sections, _method(discovery, backbone)], made)
     write_text(out, page.html())
     if figures:
@@ -100,7 +100,7 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
     return mosaic_chart(title, alt, shape, width=460, height=30 + 58 * -(-max(1, len(images)) // 8))
 
 
-def classes_section(counts: NDArray[np.int64], names: Sequence[str]) -> Section:
+def shares_section(counts: NDArray[np.int64], names: Sequence[str]) -> Section:
     """How each class's pictures divide into latent domains (``counts``, classes×k): a chart or, of many, a table."""
     block: Block
     caption = "Each row adds up to 100 %. Rows that differ much show classes that the domains have in unequal shares."

@@ -117,13 +117,13 @@ class Experiment:
     @property
     def title(self) -> str:
         """The method and what was chosen for it, for tables and pictures."""
-        task, method = self.task, self.method
+        task, method, chosen = self.task, self.method, self.settings.items()
         texts = [
             method.title,
             f"k={self.k}" if method.is_latent else "",
             f"{self.k_target} target domains" if method.has_target_branch else "",
             f"undivided source {shares_text(task.shares)}".rstrip() if task.undivided else "",
-            *(SETTINGS[name].help.title(value) for name, value in self.settings.items() if name in SETTINGS),
+            *(own.help.title(value) for name, value in chosen if (own := SETTINGS.get(name)) and value != own.default),
         ]
         return ", ".join(filter(None, texts))
 

@@ -177,14 +177,14 @@ class Aligned(Method):
         Rate,
         Help(
             "factor of the normalised logits of --branch-norm logits",
-            title=lambda gain: f"gain {gain:g}" if gain != 1 else "",
+            title=lambda gain: f"gain {gain:g}",
         ),
     ] = 1.0
     no_w_gradient: Annotated[
         bool,
         Help(
             "do not train the branch that predicts domains by the losses on the classes",
-            title=lambda holds: "no gradient through w" if holds else "",
+            title=lambda _: "no gradient through w",
         ),
     ] = False
 
@@ -229,7 +229,7 @@ class Mda(Latent):
         Help(
             "share of source images whose domain label is known, 0 to 1",
             "SHARE",
-            title=lambda share: f"{100 * share:g} % of domain labels known" if share else "",
+            title=lambda share: f"{100 * share:g} % of domain labels known",
         ),
     ] = 0.0
     style_share: Annotated[
@@ -238,21 +238,21 @@ class Mda(Latent):
             "share of each cluster of style, its surest images, that gets the cluster as its known domain, 0 to 1; not "
             "in the paper",
             "SHARE",
-            title=lambda share: f"{100 * share:g} % of clusters of style known" if share else "",
+            title=lambda share: f"{100 * share:g} % of clusters of style known",
         ),
     ] = 0.0
     permuted_w: Annotated[
         bool,
         Help(
             "a control: permute the rows of w in each batch, within each class and true domain",
-            title=lambda holds: "w permuted" if holds else "",
+            title=lambda _: "w permuted",
         ),
     ] = False
     lambda_b: Annotated[
         Weight,
         Help(
             "weight of the balance term, which rewards using all k domains; not in the paper",
-            title=lambda weight: f"balance λ_b={weight:g}" if weight else "",
+            title=lambda weight: f"balance λ_b={weight:g}",
         ),
     ] = 0.0
 

@@ -94,6 +94,6 @@ class Net:
         bool,
         Help(
             "give the first convolution of the digits net a bias",
-            title=lambda holds: "bias in conv1" if holds else "",
+            title=lambda _: "bias in conv1",
         ),
     ] = False

@@ -64,7 +64,7 @@ class Recipe:
         Help(
             "draw source images so that all classes are equally frequent in each LMDB of the sources and, where "
             "domains are found or known before training, in each domain of it; not in the paper",
-            title=lambda holds: "equal classes" if holds else "",
+            title=lambda _: "equal classes",
         ),
     ] = False
     test_mirror: Annotated[bool, Help("mirror test images at random, as the authors' ResNet net does")] = False

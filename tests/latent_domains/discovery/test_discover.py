@@ -7,7 +7,7 @@ from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import chosen, discover
-from latent_domains.discovery.page import classes_section
+from latent_domains.discovery.page import shares_section
 from latent_domains.discovery.pictures import plan_statistics, read_statistics
 from latent_domains.report.classes import DRAWN
 from latent_domains.report.page import Charts, TableBlock
@@ -31,7 +31,7 @@ def test_most_certain_pictures_are_of_several_classes(tmp_path):
 def test_shares_of_many_classes_are_a_table():
     names = [f"class {number}" for number in range(DRAWN + 1)]
     counts = np.tile([3, 1], (len(names), 1))
-    (table,) = classes_section(counts, names).blocks
+    (table,) = shares_section(counts, names).blocks
     assert isinstance(table, TableBlock) and len(table.rows) == len(names)
     assert table.rows[-1] == [f"class {DRAWN}", "4", "75", "25"] and table.header[-1] == "#s₂ (%)"
-    assert isinstance(classes_section(counts[1:], names[1:]).blocks[0], Charts)
+    assert isinstance(shares_section(counts[1:], names[1:]).blocks[0], Charts)
