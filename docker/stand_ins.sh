@@ -15,7 +15,7 @@ package() {
   cat >"$1/DEBIAN/control" <<TEXT
 Package: $1
 Version: $(dpkg-query -W -f='${Version}' "$2")
-Architecture: amd64
+Architecture: $(dpkg --print-architecture)
 Provides: $2 (= $(dpkg-query -W -f='${Version}' "$2"))
 Conflicts: $2
 Replaces: $2
@@ -32,7 +32,7 @@ package no-mesa libglx-mesa0
 # for a map; it opens none, and OpenCV goes no further.
 images=$(/sbin/ldconfig -p | sed -n 's/.*libopencv_imgcodecs\.so\..*=> //p' | head -n 1)
 gdal=$(ldd "$images" | sed -nE 's/.*(libgdal\.so\.[0-9]+) => (.*) \(.*/\1 \2/p')
-libraries=no-gdal/usr/lib/x86_64-linux-gnu
+libraries=no-gdal/usr/lib/$(gcc -print-multiarch)
 mkdir -p "$libraries"
 nm -D --undefined-only "$images" | awk '$2 ~ /GDAL/ {sub("@.*", "", $2); print "void *" $2 "(void) { return 0; }"}' |
   gcc -Wall -Wextra -Werror -O2 -s -shared -fPIC -x c -Wl,-soname,"${gdal% *}" -o "$libraries/${gdal% *}" -

@@ -4,13 +4,16 @@
 docker/trim_python.py VENV
 """
 
+import platform
 import shutil
 import struct
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
-PAGE = 4096
+# The largest that a kernel has.
+PAGE = 65536 if platform.machine() == "aarch64" else 4096
 NOT_NEEDED = (
     "**/tests",  # packages' own tests, most of them ONNX's data:
     "onnx/backend/test/data",
@@ -38,7 +41,7 @@ NOT_NEEDED = (
     "distutils-precedence.pth",
     "../../../bin/pip*",  # `python -m ensurepip` brings it back
 )
-OPENBLAS = "/usr/lib/x86_64-linux-gnu/libopenblas.so.0"
+OPENBLAS = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/libopenblas.so.0"
 
 
 def trim(packages: Path) -> None:

@@ -1,9 +1,11 @@
 """docker/Dockerfile and .dockerignore, as far as they can be read without an engine."""
 
+import os
 import re
 import shutil
 import subprocess
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -68,3 +70,32 @@ def test_every_tracked_file_goes_in() -> None:
         pytest.skip("not a git checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert [path for path in listed.split("\0") if path and ignored(path)] == ["runs/.gitignore"]
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(
+    ("machine", "variant", "cuda", "says"),
+    [
+        ("amd64", "cpu", "13", ""),
+        ("arm64", "cpu", "13", ""),
+        ("arm64", "cuda", "13", ""),
+        ("arm64", "cuda", "11.8", r"CUDA=11\.8: only DEBIAN=bookworm on x86-64 has it, not \w+ on arm64\n"),
+        (
+            "riscv64",
+            "cpu",
+            "13",
+            r"this image is for x86-64 and ARM .*, not for riscv64: pass --platform .*\n",
+        ),
+        ("amd64", "cuda", "12", r"CUDA=12: expected 13 or 11\.8\n"),
+        ("amd64", "gpu", "13", "VARIANT=gpu: expected cuda or cpu\n"),
+    ],
+)
+def test_what_is_built_for_which_machine(tmp_path: Path, machine: str, variant: str, cuda: str, says: str) -> None:
+    dpkg = tmp_path / "dpkg"
+    dpkg.write_text(f"#!/bin/sh\necho {machine}\n")
+    dpkg.chmod(0o755)
+    first = re.search(r"^RUN (.*)", STAGES[0], re.MULTILINE)
+    assert first
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "VARIANT": variant, "CUDA": cuda}
+    done = subprocess.run(["sh", "-c", first[1]], env=environment, capture_output=True, text=True)
+    assert re.fullmatch(says, done.stderr) and done.returncode == (1 if says else 0)

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 import cv2
@@ -13,7 +14,8 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import count
 
-IMGCODECS = next(iter(sorted(Path("/usr/lib/x86_64-linux-gnu").glob("libopencv_imgcodecs.so.*"))), None)
+LIBRARIES = Path("/usr/lib", sysconfig.get_config_var("MULTIARCH"))
+IMGCODECS = next(iter(sorted(LIBRARIES.glob("libopencv_imgcodecs.so.*"))), None)
 
 pytestmark = [
     pytest.mark.program,
@@ -36,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def library(made: Path) -> Path:
     """Return the library that stands for GDAL, unpacked."""
     subprocess.run(["dpkg-deb", "--extract", made / "no-gdal.deb", made / "gdal"], check=True)
-    return next((made / "gdal/usr/lib/x86_64-linux-gnu").glob("libgdal.so.*"))
+    return next((made / f"gdal{LIBRARIES}").glob("libgdal.so.*"))
 
 
 def test_packages_are_taken_for_the_real_ones(made: Path) -> None:

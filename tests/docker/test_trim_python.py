@@ -70,8 +70,10 @@ def test_what_is_not_needed_goes(tmp_path: Path, trim_python: ModuleType) -> Non
 
 def test_a_library_that_strip_would_damage_stays(tmp_path: Path, trim_python: ModuleType) -> None:
     """numba's wheel has one that was given other paths."""
-    name = "np/ufunc/tbbpool*.so"
-    library = shutil.copy(next(Path(numba.__file__).parent.glob(name)), tmp_path / "pool.so")
+    pool = next(Path(numba.__file__).parent.glob("np/ufunc/tbbpool*.so"), None)
+    if pool is None:
+        pytest.skip("numba's wheel for this kind of processor has none")
+    library = shutil.copy(pool, tmp_path / "pool.so")
     subprocess.run(["strip", "--strip-unneeded", "-o", tmp_path / "damaged.so", library], check=True)
     if trim_python.is_loadable(tmp_path / "damaged.so"):
         pytest.skip("this strip does not damage numba's library")
