@@ -1,8 +1,9 @@
 """The latent domains of pictures, found by their style: how many, which pictures, how surely.
 
-Pictures are divided in two, and the parts again, where random halves of them agree on the division. One domain varies
-in many directions, too, but it has no gap, so that its halves disagree (prediction strength, Tibshirani and Walther
-2005).
+Pictures are divided in two, and the parts again, where random halves of them agree on the division (prediction
+strength, Tibshirani and Walther 2005). One domain varies in many directions, too, and halves agree the more on its
+longest one the more pictures there are. So they must agree more than halves of a cloud without gaps that varies as much
+(a null reference, as in SigClust, Liu et al. 2008).
 """
 
 from dataclasses import dataclass
@@ -25,12 +26,15 @@ from latent_domains.data.style_clusters import (
     squared_distances,
 )
 
-AGREEMENT = {2: 0.58, 3: 0.8}
-"""Pictures are of several domains if halves of them agree so much (mean adjusted Rand index) on two or three clusters.
-Three are tried, too, because halves may join different pairs of three domains."""
+AGREEMENT = {2: 0.3, 3: 0.75}
+"""Pictures are of several domains if halves agree so far on two or three clusters: 0 as in a cloud, 1 fully. Three are
+tried, too, because halves may join different pairs of three domains."""
 
 DRAWS, HALF = 20, 300
 """Pairs of halves, and the pictures of each at most: with more, the least structure is found again."""
+
+CLOUDS, CLOUD_DRAWS = 5, 8
+"""Clouds to compare with, and pairs of halves of each."""
 
 ENOUGH = 40
 """Pictures that are divided unless a number of domains is asked for. With fewer, halves say too little."""
@@ -63,11 +67,25 @@ class Division:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """How far halves of pictures agree on clusters, as mean adjusted Rand indices."""
+
+    halves: float
+    cloud: float
+    """That of halves of clouds: points from a normal distribution with the pictures' covariance."""
+
+    @property
+    def beyond_cloud(self) -> float:
+        """0 as in a cloud, 1 if halves agree fully."""
+        return (self.halves - self.cloud) / (1 - self.cloud) if self.cloud < 1 else 0.0
+
+
+@dataclass(frozen=True)
 class StyleDomains(Division):
     """The latent domains of n pictures."""
 
-    agreement: float
-    """How far halves agree on the first division, or on one in three; -1 if there are too few pictures."""
+    agreement: Agreement | None
+    """On the first division, or on one in three, whichever speaks more for several domains; None: too few pictures."""
     stability: list[float]
     """Of each domain (k), 0 to 1: see :func:`_stability`."""
     unstable: bool
@@ -88,24 +106,37 @@ class _Part:
         return len(np.unique(self.rows, axis=0))
 
     @cached_property
-    def agreements(self) -> dict[int, float]:
-        """By the number of clusters. Most of the time goes here, so it is only asked for where it decides."""
-        enough = self.different >= ENOUGH
-        return {k: agreement(self.rows, self.classes, k, self.seed) if enough else -1.0 for k in AGREEMENT}
+    def agreements(self) -> dict[int, Agreement]:
+        """By the number of clusters; none if there are too few pictures. Most of the time goes here."""
+        if self.different < ENOUGH:
+            return {}
+        return {k: agreement(self._without_classes(k), k, self.seed) for k in AGREEMENT}
 
     @cached_property
     def priority(self) -> tuple[float, int]:
         """What orders parts: the one whose halves agree most is divided first; among small ones, the largest."""
-        if FEW <= self.different < ENOUGH:
-            return agreement(self.rows, self.classes, 2, self.seed), self.different
-        return self.agreements[2], self.different
+        if self.different < FEW:
+            return -1.0, self.different
+        return _halves_agree(self._without_classes(2), 2, [self.seed], DRAWS), self.different
+
+    def _without_classes(self, k: int) -> Rows:
+        """The pictures in their directions, less the effects of their classes beside ``k`` domains."""
+        flattened = directions(self.rows, self.classes).flattened
+        a, _ = effects(flattened, self.classes, np.eye(k)[by_turns(flattened, self.classes, k, self.seed)])
+        return flattened - a[self.classes]
 
     def part(self, which: NDArray[np.bool_]) -> "_Part":
         return _Part(self.rows[which], _numbered(self.classes[which]), self.pictures[which], self.seed)
 
     @property
     def is_several(self) -> bool:
-        return any(self.agreements[k] >= least for k, least in AGREEMENT.items())
+        return any(found.beyond_cloud >= AGREEMENT[k] for k, found in self.agreements.items())
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """The one that speaks most for several domains."""
+        most = max(self.agreements, key=lambda k: self.agreements[k].beyond_cloud / AGREEMENT[k], default=None)
+        return None if most is None else self.agreements[most]
 
 
 def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -> StyleDomains:
@@ -123,7 +154,7 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
             if min(stability := _stability(whole, found)) >= STABLE:
                 break
     unstable = k is None and found.k == 1 and whole.is_several
-    return StyleDomains(**vars(found), agreement=max(whole.agreements.values()), stability=stability, unstable=unstable)
+    return StyleDomains(**vars(found), agreement=whole.agreement, stability=stability, unstable=unstable)
 
 
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
@@ -160,19 +191,28 @@ def _divide(whole: _Part, k: int | None) -> Division:
     return Division(len(parts), domains, np.exp(logs), margin)
 
 
-def agreement(rows: Rows, classes: Numbers, k: int, seed: int) -> float:
-    """The mean adjusted Rand index of the clusters that two halves of the pictures give to all of them."""
+def agreement(rows: Rows, k: int, seed: int) -> Agreement:
+    """How far halves of pictures agree on ``k`` clusters; ``rows`` (n×p) are without the effects of the classes."""
+    halves = _halves_agree(rows, k, [seed], DRAWS)
+    variances, vectors = np.linalg.eigh(np.cov(rows.T).reshape(rows.shape[1], -1))
+    shape = vectors * np.sqrt(np.maximum(variances, 0))
+    clouds = []
+    for number in range(CLOUDS):
+        points = np.random.default_rng([seed, number]).standard_normal(rows.shape) @ shape.T
+        clouds.append(_halves_agree(points, k, [seed, number], CLOUD_DRAWS))
+    return Agreement(halves, float(np.mean(clouds)))
+
+
+def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:
+    """The mean adjusted Rand index of the clusters that two halves of the rows give to all of them."""
     from sklearn.metrics import adjusted_rand_score  # a second to import
 
-    flattened = directions(rows, classes).flattened
-    a, _ = effects(flattened, classes, np.eye(k)[by_turns(flattened, classes, k, seed)])
-    rest = flattened - a[classes]
     scores = []
-    for draw in range(DRAWS):
-        order = np.random.default_rng([seed, draw]).permutation(len(rest))
-        number = min(HALF, len(rest) // 2)
-        halves = rest[order[:number]], rest[order[number : 2 * number]]
-        scores.append(adjusted_rand_score(*(_nearest(rest, half, k, [seed, draw]) for half in halves)))
+    for draw in range(draws):
+        order = np.random.default_rng([*seed, draw]).permutation(len(rows))
+        number = min(HALF, len(rows) // 2)
+        halves = rows[order[:number]], rows[order[number : 2 * number]]
+        scores.append(adjusted_rand_score(*(_nearest(rows, half, k, [*seed, draw]) for half in halves)))
     return float(np.mean(scores))
 
 

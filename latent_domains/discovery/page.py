@@ -60,8 +60,8 @@ def _domains(discovery: Discovery) -> Section:
         why = "They are too few to divide"
         if found.unstable:
             why = "No division is found again in half of the pictures"
-        elif found.agreement >= 0:
-            why = "Halves of the pictures do not agree on a division"
+        elif found.agreement:
+            why = "Halves of the pictures agree on a division hardly more than those of a cloud without gaps"
         blocks.append(Text(f"{why}: the pictures are taken for one domain."))
     if usage.has_true_domains:
         title = "Folders against latent domains"
@@ -125,17 +125,24 @@ def _method(discovery: Discovery, backbone: str) -> Section:
         if discovery.images.classes
         else "The classes were not known, so what a picture shows may take the place of its style."
     )
-    least = " or ".join(f"{value} for {k} clusters" for k, value in AGREEMENT.items())
-    agreement = discovery.found.agreement
-    of_all = f" All pictures have {agreement:.2f}." if agreement >= 0 else ""
     texts = [
         f"Statistics: the mean of each channel of {backbone}. {classes}",
-        "Pictures are divided in two, and the parts again. "
-        + (
-            f"You asked for {discovery.asked}."
-            if discovery.asked
-            else f"A part is divided if two random halves of it agree: a mean adjusted Rand index of {least}.{of_all}"
-        ),
+        f"Pictures are divided in two, and the parts again. {_when_divided(discovery)}",
         f"Stability: the mean Jaccard index with what is found in a random half of the pictures, {AGAIN} times.",
     ]
     return Section("method", "How it was found", [Text(text) for text in texts])
+
+
+def _when_divided(discovery: Discovery) -> str:
+    if discovery.asked:
+        return f"You asked for {discovery.asked}."
+    enough = " or ".join(f"{value} for {k} clusters" for k, value in AGREEMENT.items())
+    text = (
+        "A part is divided if two random halves of it agree (mean adjusted Rand index) more than halves of a cloud "
+        "without gaps that varies as much: 0 is as in the cloud, 1 is full agreement, and enough "
+        f"is {enough}."
+    )
+    if found := discovery.found.agreement:
+        of_halves = f"halves agree to {found.halves:.2f}, those of a cloud to {found.cloud:.2f}"
+        text += f" Of all pictures {of_halves}, which makes {found.beyond_cloud:.2f}."
+    return text

@@ -56,7 +56,7 @@ def test_domains_are_found_behind_larger_effects_of_the_classes():
     rows, classes, truth = mixture(3)
     found = find_style_domains(rows, classes, None, 0)
     assert found.k == 3 and adjusted_rand_score(truth, found.domains) > 0.97
-    assert found.agreement > 0.9 and min(found.stability) > 0.9
+    assert found.agreement.beyond_cloud > 0.7 and min(found.stability) > 0.9
     assert (np.diff(np.bincount(found.domains)) <= 0).all()  # the first is the largest
     assert (found.probability > 1 / 3).all() and found.probability.max() <= 1
     plain = KMeans(3, n_init=10, random_state=0).fit_predict(rows)
@@ -93,13 +93,35 @@ def test_one_domain_is_one(seed):
     assert found.k == 1 and found.stability == [1.0] and (found.probability == 1).all()
 
 
+def test_a_long_cloud_is_one_domain():
+    """Halves of it agree where to cut it, but hardly more than halves of any cloud so long."""
+    unstable = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        rows, classes = 0.5 * rng.standard_normal((300, 40)), rng.integers(0, 5, 300)
+        rows += rng.standard_normal((300, 1)) * 0.4 * rng.standard_normal((1, 40))
+        found = find_style_domains(rows, classes, None, seed)
+        assert found.k == 1
+        unstable += found.unstable
+    assert unstable <= 2
+
+
+@pytest.mark.parametrize(("number", "seed"), [(30, 0), (50, 2)])
+def test_a_gap_between_few_pictures(number, seed):
+    """Their halves hardly agree, but much more than those of a cloud."""
+    rows, classes, truth = mixture(2, number, gap=2.0, seed=seed)
+    found = find_style_domains(rows, classes, None, 0)
+    assert found.k == 2 and adjusted_rand_score(truth, found.domains) > 0.7
+    assert found.agreement.halves < 0.58 and found.agreement.cloud < 0.25
+
+
 def test_a_division_that_is_not_found_again_is_none():
     """Pictures along a line have no gap, but halves may agree on its middle."""
     rng = np.random.default_rng(3)
     rows, classes = 0.5 * rng.standard_normal((160, 40)), rng.integers(0, 5, 160)
     rows += np.linspace(-1, 1, 160)[:, None] * 0.4 * rng.standard_normal((1, 40))
     found = find_style_domains(rows, classes, None, 3)
-    assert found.k == 1 and found.unstable and found.agreement >= AGREEMENT[2]
+    assert found.k == 1 and found.unstable and found.agreement.beyond_cloud >= AGREEMENT[2]
     assert not find_style_domains(rows, classes, 2, 3).unstable
     assert not find_style_domains(rng.standard_normal((160, 40)), classes, None, 3).unstable
 
@@ -116,7 +138,8 @@ def test_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
 
 def test_few_and_equal_pictures():
     rows, classes, _ = mixture(2, 4)
-    assert find_style_domains(rows, classes, None, 0).k == 1  # halves of 4 say nothing
+    few = find_style_domains(rows, classes, None, 0)  # halves of 4 say nothing
+    assert few.k == 1 and few.agreement is None
     found = find_style_domains(rows, classes, 2, 0)
     assert found.k == 2 and len(found.domains) == 8 and np.isfinite(found.probability).all()
     every = find_style_domains(rows, classes, 8, 0)
@@ -124,6 +147,8 @@ def test_few_and_equal_pictures():
     with pytest.raises(ProgramError, match="1 different images, expected at least 2, one for each latent domain"):
         find_style_domains(np.ones((5, 3)), np.zeros(5, np.int64), 2, 0)
     assert find_style_domains(np.ones((5, 3)), np.zeros(5, np.int64), None, 0).k == 1
+    own = find_style_domains(np.random.default_rng(0).standard_normal((50, 40)), np.arange(50), None, 0)
+    assert own.k == 1 and own.agreement.beyond_cloud == 0  # a class for each picture leaves nothing to divide
     half = np.repeat(rows[:1], 90, axis=0)
     half[60:] = rows[-1]
     twice = find_style_domains(half, np.zeros(90, np.int64), 2, 0)
