@@ -12,7 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-# The largest that a kernel has.
+# The largest page of a kernel for this processor.
 PAGE = 65536 if platform.machine() == "aarch64" else 4096
 NOT_NEEDED = (
     "**/tests",  # packages' own tests, most of them ONNX's data:

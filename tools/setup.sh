@@ -84,7 +84,8 @@ fi
 # The layers' kernels, or the first program would wait for them. They are kept for this processor alone. (The image sets
 # up before it has the layers.)
 if [ -d caffe_layers ] && [ -w .build ]; then
-  processor=$(grep -m 2 -E '^(model name|flags|Features|CPU part)' /proc/cpuinfo || true)
+  processor=$(grep -m 2 -E '^(model name|flags)' /proc/cpuinfo ||
+    grep -m 3 -E '^(Features|CPU implementer|CPU part)' /proc/cpuinfo || true)
   kernels=$({ cat caffe_layers/*.py .venv/.setup-key && printf '%s\n' "$processor"; } | sha256sum)
   if [ "$(cat .build/kernels-key 2>/dev/null)" != "$kernels" ]; then
     # Ctrl-C ends it without a word, unless it is ignored.

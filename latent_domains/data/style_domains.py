@@ -68,8 +68,9 @@ class Division:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far halves of pictures agree on clusters, as mean adjusted Rand indices."""
+    """How far halves of pictures agree on ``k`` clusters, as mean adjusted Rand indices."""
 
+    k: int
     halves: float
     cloud: float
     """That of halves of clouds: points from a normal distribution with the pictures' covariance."""
@@ -85,7 +86,8 @@ class StyleDomains(Division):
     """The latent domains of n pictures."""
 
     agreement: Agreement | None
-    """On the first division, or on one in three, whichever speaks more for several domains; None: too few pictures."""
+    """On two or three clusters, whichever speaks more for several domains; None if the pictures are too few, or a
+    number of domains was asked for."""
     stability: list[float]
     """Of each domain (k), 0 to 1: see :func:`_stability`."""
     unstable: bool
@@ -110,11 +112,14 @@ class _Part:
         """By the number of clusters; none if there are too few pictures. Most of the time goes here."""
         if self.different < ENOUGH:
             return {}
-        return {k: agreement(self._without_classes(k), k, self.seed) for k in AGREEMENT}
+        return {k: compare_halves(self._without_classes(k), k, self.seed) for k in AGREEMENT}
 
     @cached_property
     def priority(self) -> tuple[float, int]:
-        """What orders parts: the one whose halves agree most is divided first; among small ones, the largest."""
+        """What orders parts: the one whose halves agree most is divided first; among small ones, the largest.
+
+        By halves alone: a division into a given number needs no clouds.
+        """
         if self.different < FEW:
             return -1.0, self.different
         return _halves_agree(self._without_classes(2), 2, [self.seed], DRAWS), self.different
@@ -154,7 +159,8 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
             if min(stability := _stability(whole, found)) >= STABLE:
                 break
     unstable = k is None and found.k == 1 and whole.is_several
-    return StyleDomains(**vars(found), agreement=whole.agreement, stability=stability, unstable=unstable)
+    agreement = whole.agreement if k is None else None
+    return StyleDomains(**vars(found), agreement=agreement, stability=stability, unstable=unstable)
 
 
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
@@ -191,7 +197,7 @@ def _divide(whole: _Part, k: int | None) -> Division:
     return Division(len(parts), domains, np.exp(logs), margin)
 
 
-def agreement(rows: Rows, k: int, seed: int) -> Agreement:
+def compare_halves(rows: Rows, k: int, seed: int) -> Agreement:
     """How far halves of pictures agree on ``k`` clusters; ``rows`` (n×p) are without the effects of the classes."""
     halves = _halves_agree(rows, k, [seed], DRAWS)
     variances, vectors = np.linalg.eigh(np.cov(rows.T).reshape(rows.shape[1], -1))
@@ -200,7 +206,7 @@ def agreement(rows: Rows, k: int, seed: int) -> Agreement:
     for number in range(CLOUDS):
         points = np.random.default_rng([seed, number]).standard_normal(rows.shape) @ shape.T
         clouds.append(_halves_agree(points, k, [seed, number], CLOUD_DRAWS))
-    return Agreement(halves, float(np.mean(clouds)))
+    return Agreement(k, halves, float(np.mean(clouds)))
 
 
 def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:

@@ -53,8 +53,8 @@ class Discovery:
         found, number = self.found, len(self.statistics.files)
         domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
         how = "as asked" if self.asked else "too few pictures to look for more"
-        if found.agreement and not self.asked:
-            how = f"halves agree to {found.agreement.halves:.2f}, those of one cloud to {found.agreement.cloud:.2f}"
+        if agree := found.agreement:
+            how = f"halves agree on {agree.k} clusters to {agree.halves:.2f}, those of one cloud to {agree.cloud:.2f}"
         how += ", but no division is found again in half of the pictures" if found.unstable else ""
         lines = [f"{count_of(number, 'picture')}: {domains} ({how})"]
         divided = zip(self.counts, found.stability, strict=True) if found.k > 1 else ()

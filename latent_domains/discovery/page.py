@@ -61,7 +61,7 @@ def _domains(discovery: Discovery) -> Section:
         if found.unstable:
             why = "No division is found again in half of the pictures"
         elif found.agreement:
-            why = "Halves of the pictures agree on a division hardly more than those of a cloud without gaps"
+            why = "Halves of the pictures do not agree enough more on a division than those of a cloud without gaps"
         blocks.append(Text(f"{why}: the pictures are taken for one domain."))
     if usage.has_true_domains:
         title = "Folders against latent domains"
@@ -143,6 +143,6 @@ def _when_divided(discovery: Discovery) -> str:
         f"is {enough}."
     )
     if found := discovery.found.agreement:
-        of_halves = f"halves agree to {found.halves:.2f}, those of a cloud to {found.cloud:.2f}"
+        of_halves = f"halves agree on {found.k} clusters to {found.halves:.2f}, those of a cloud to {found.cloud:.2f}"
         text += f" Of all pictures {of_halves}, which makes {found.beyond_cloud:.2f}."
     return text

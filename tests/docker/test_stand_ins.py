@@ -14,7 +14,7 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_io import count
 
-LIBRARIES = Path("/usr/lib", sysconfig.get_config_var("MULTIARCH"))
+LIBRARIES = Path("/usr/lib", sysconfig.get_config_var("MULTIARCH") or "")
 IMGCODECS = next(iter(sorted(LIBRARIES.glob("libopencv_imgcodecs.so.*"))), None)
 
 pytestmark = [

@@ -146,10 +146,14 @@ def test_what_is_refused_in_one_line(looks, tmp_path):
     assert not (tmp_path / "out" / "domains.csv").exists() and not (tmp_path / "out" / "report.html").exists()
 
 
-def test_photographs_and_sketches_of_pacs(tmp_path):
+@pytest.mark.parametrize(("other", "purity"), [("sketch", 0.99), ("art_painting", 0.9)])
+def test_photographs_and_others_of_pacs(tmp_path, other, purity):
     folder = sample(tmp_path / "drawn")
-    done = program("discover", folder / "photo", folder / "sketch", "--out", tmp_path / "out")
+    done = program("discover", folder / "photo", folder / other, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
+    halves = r"halves agree on [23] clusters to \d\.\d\d, those of (one|a) cloud to -?\d\.\d\d"
+    assert re.search(halves, done.stdout)
+    assert re.search(rf"Of all pictures {halves}, which makes -?\d\.\d\d\.", text_of(tmp_path / "out" / "report.html"))
     if "175 images" in done.stdout:  # the sample, not drawn ones
         assert "350 pictures: 2 latent domains" in done.stdout
-        assert float(re.search(r"purity ([\d.]+)", done.stdout)[1]) >= 0.99
+        assert float(re.search(r"purity ([\d.]+)", done.stdout)[1]) >= purity
