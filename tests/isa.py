@@ -23,6 +23,8 @@ class Isa:
     left_out: dict[str, str]  # by the sets below it, on a processor that has it
 
 
+IS_X86 = platform.machine() == "x86_64"
+
 _SEPARATORS = {"GLIBC_TUNABLES": ",-", "NPY_DISABLE_CPU_FEATURES": " ", "OPENCV_CPU_DISABLE": ","}
 
 ISAS = {
@@ -73,7 +75,7 @@ ISAS = {
 
 def flags() -> set[str]:
     """What the processor has, as /proc/cpuinfo names it; nothing if it is no x86."""
-    if platform.machine() != "x86_64":  # an emulator may show the cpuinfo of its host
+    if not IS_X86:  # an emulator may show the cpuinfo of its host
         return set()
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     return set(next((line.split(":")[1] for line in lines if line.startswith("flags")), "").split())

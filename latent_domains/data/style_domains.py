@@ -6,7 +6,7 @@ longest one the more pictures there are. So they must agree more than halves of 
 (a null reference, as in SigClust, Liu et al. 2008).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -66,19 +66,45 @@ class Division:
     """How sure its least sure division is (n): the logarithm of the odds."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Agreement:
-    """How far halves of pictures agree on ``k`` clusters, as mean adjusted Rand indices."""
+    """How far halves of pictures agree on ``k`` clusters, as mean adjusted Rand indices.
 
+    Most of the time goes here, so each number is computed when it is first asked for.
+    """
+
+    rows: Rows = field(repr=False)
+    classes: Numbers = field(repr=False)
     k: int
-    halves: float
-    cloud: float
-    """That of halves of clouds: points from a normal distribution with the pictures' covariance."""
+    seed: int
+
+    @cached_property
+    def halves(self) -> float:
+        """That of halves of the pictures."""
+        return _halves_agree(self._rest, self.k, [self.seed], DRAWS)
+
+    @cached_property
+    def cloud(self) -> float:
+        """That of halves of clouds: points from a normal distribution with the pictures' covariance."""
+        variances, vectors = np.linalg.eigh(np.cov(self._rest.T).reshape(self._rest.shape[1], -1))
+        shape = vectors * np.sqrt(np.maximum(variances, 0))
+        clouds = []
+        for number in range(CLOUDS):
+            points = np.random.default_rng([self.seed, number]).standard_normal(self._rest.shape) @ shape.T
+            clouds.append(_halves_agree(points, self.k, [self.seed, number], CLOUD_DRAWS))
+        return float(np.mean(clouds))
 
     @property
     def beyond_cloud(self) -> float:
         """0 as in a cloud, 1 if halves agree fully."""
         return (self.halves - self.cloud) / (1 - self.cloud) if self.cloud < 1 else 0.0
+
+    @cached_property
+    def _rest(self) -> Rows:
+        """The pictures in their directions, less the effects of their classes beside ``k`` domains."""
+        flattened = directions(self.rows, self.classes).flattened
+        a, _ = effects(flattened, self.classes, np.eye(self.k)[by_turns(flattened, self.classes, self.k, self.seed)])
+        return flattened - a[self.classes]
 
 
 @dataclass(frozen=True)
@@ -109,10 +135,8 @@ class _Part:
 
     @cached_property
     def agreements(self) -> dict[int, Agreement]:
-        """By the number of clusters; none if there are too few pictures. Most of the time goes here."""
-        if self.different < ENOUGH:
-            return {}
-        return {k: compare_halves(self._without_classes(k), k, self.seed) for k in AGREEMENT}
+        """By the number of clusters."""
+        return {k: Agreement(self.rows, self.classes, k, self.seed) for k in AGREEMENT}
 
     @cached_property
     def priority(self) -> tuple[float, int]:
@@ -120,28 +144,22 @@ class _Part:
 
         By halves alone: a division into a given number needs no clouds.
         """
-        if self.different < FEW:
-            return -1.0, self.different
-        return _halves_agree(self._without_classes(2), 2, [self.seed], DRAWS), self.different
-
-    def _without_classes(self, k: int) -> Rows:
-        """The pictures in their directions, less the effects of their classes beside ``k`` domains."""
-        flattened = directions(self.rows, self.classes).flattened
-        a, _ = effects(flattened, self.classes, np.eye(k)[by_turns(flattened, self.classes, k, self.seed)])
-        return flattened - a[self.classes]
+        return self.agreements[2].halves if self.different >= FEW else -1.0, self.different
 
     def part(self, which: NDArray[np.bool_]) -> "_Part":
         return _Part(self.rows[which], _numbered(self.classes[which]), self.pictures[which], self.seed)
 
-    @property
+    @cached_property
     def is_several(self) -> bool:
-        return any(found.beyond_cloud >= AGREEMENT[k] for k, found in self.agreements.items())
+        enough = self.different >= ENOUGH
+        return enough and any(found.beyond_cloud >= AGREEMENT[k] for k, found in self.agreements.items())
 
     @property
     def agreement(self) -> Agreement | None:
-        """The one that speaks most for several domains."""
-        most = max(self.agreements, key=lambda k: self.agreements[k].beyond_cloud / AGREEMENT[k], default=None)
-        return None if most is None else self.agreements[most]
+        """The one that speaks most for several domains; None if there are too few pictures."""
+        if self.different < ENOUGH:
+            return None
+        return max(self.agreements.values(), key=lambda found: found.beyond_cloud / AGREEMENT[found.k])
 
 
 def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -> StyleDomains:
@@ -195,18 +213,6 @@ def _divide(whole: _Part, k: int | None) -> Division:
     for number, part in enumerate(sorted(parts, key=lambda part: -len(part.pictures))):
         domains[part.pictures] = number
     return Division(len(parts), domains, np.exp(logs), margin)
-
-
-def compare_halves(rows: Rows, k: int, seed: int) -> Agreement:
-    """How far halves of pictures agree on ``k`` clusters; ``rows`` (n×p) are without the effects of the classes."""
-    halves = _halves_agree(rows, k, [seed], DRAWS)
-    variances, vectors = np.linalg.eigh(np.cov(rows.T).reshape(rows.shape[1], -1))
-    shape = vectors * np.sqrt(np.maximum(variances, 0))
-    clouds = []
-    for number in range(CLOUDS):
-        points = np.random.default_rng([seed, number]).standard_normal(rows.shape) @ shape.T
-        clouds.append(_halves_agree(points, k, [seed, number], CLOUD_DRAWS))
-    return Agreement(k, halves, float(np.mean(clouds)))
 
 
 def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
-from latent_domains.data.style_domains import StyleDomains, find_style_domains
+from latent_domains.data.style_domains import Agreement, StyleDomains, find_style_domains
 from latent_domains.discovery.pictures import Statistics
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
@@ -53,8 +53,8 @@ class Discovery:
         found, number = self.found, len(self.statistics.files)
         domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
         how = "as asked" if self.asked else "too few pictures to look for more"
-        if agree := found.agreement:
-            how = f"halves agree on {agree.k} clusters to {agree.halves:.2f}, those of one cloud to {agree.cloud:.2f}"
+        if found.agreement:
+            how = halves_agree(found.agreement)
         how += ", but no division is found again in half of the pictures" if found.unstable else ""
         lines = [f"{count_of(number, 'picture')}: {domains} ({how})"]
         divided = zip(self.counts, found.stability, strict=True) if found.k > 1 else ()
@@ -64,6 +64,11 @@ class Discovery:
         if usage.has_true_domains:
             lines.append(f"against the {len(usage.sources)} folders: purity {usage.purity:.2f}, NMI {usage.nmi:.2f}")
         return lines
+
+
+def halves_agree(found: Agreement) -> str:
+    """How far halves of all pictures agree, in words."""
+    return f"halves agree on {found.k} clusters to {found.halves:.2f}, those of one cloud to {found.cloud:.2f}"
 
 
 def discover(images: TaskImages, statistics: Statistics, k: int | None, seed: int) -> Discovery:

@@ -13,7 +13,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.style_domains import AGAIN, AGREEMENT
-from latent_domains.discovery.discover import Discovery, chosen
+from latent_domains.discovery.discover import Discovery, chosen, halves_agree
 from latent_domains.report.chart import Chart, latent_name
 from latent_domains.report.classes import DRAWN
 from latent_domains.report.domains import matrix_chart, shares_chart
@@ -143,6 +143,5 @@ def _when_divided(discovery: Discovery) -> str:
         f"is {enough}."
     )
     if found := discovery.found.agreement:
-        of_halves = f"halves agree on {found.k} clusters to {found.halves:.2f}, those of a cloud to {found.cloud:.2f}"
-        text += f" Of all pictures {of_halves}, which makes {found.beyond_cloud:.2f}."
+        text += f" Of all pictures {halves_agree(found)}, which makes {found.beyond_cloud:.2f}."
     return text

@@ -1,7 +1,6 @@
 """The kernels' machine code on disk: made once, by one of many processes, wherever it can be written."""
 
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,7 @@ import sys
 import pytest
 
 from latent_domains.common.program import ROOT
+from tests.isa import IS_X86
 
 pytestmark = pytest.mark.program
 
@@ -134,7 +134,7 @@ def test_code_that_cannot_be_used_is_made_again(package, kind, change):
 def test_a_changed_source_or_processor_is_compiled_anew(package):
     """A home on NFS, an image that was used elsewhere: the processor's name and what it can do are both looked at."""
     assert finish(start(package)) == "cold"
-    assert finish(start(package, NUMBA_CPU_NAME="x86-64" if platform.machine() == "x86_64" else "generic")) == "cold"
+    assert finish(start(package, NUMBA_CPU_NAME="x86-64" if IS_X86 else "generic")) == "cold"
     assert finish(start(package, ELSEWHERE + WORK)) == "cold"
     assert finish(start(package)) == "warm"
     for name in ("_row_kernels", "_formulas"):

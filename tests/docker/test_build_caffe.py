@@ -2,7 +2,6 @@
 
 import errno
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -13,6 +12,7 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from tests.docker.patched import unpack
+from tests.isa import IS_X86
 
 PREFIX = ROOT / ".caffe"
 KEY = PREFIX / "share/Caffe/build-key"
@@ -78,7 +78,7 @@ def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
 
 
 @pytest.mark.program
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere there are no clones")
+@pytest.mark.skipif(not IS_X86, reason="elsewhere there are no clones")
 def test_the_library_is_for_any_x86_64() -> None:
     """AVX registers only in clones, which are chosen where the processor has them: the prefix may travel to another."""
     command = ["objdump", "-d", "--no-show-raw-insn", PREFIX / "lib/libcaffe.so"]

@@ -1,13 +1,12 @@
 """docker/patches/28-openblas-core.patch: OpenBLAS on a processor that is newer than itself."""
 
 import os
-import platform
 import subprocess
 import sys
 
 import pytest
 
-from tests.isa import ISAS, flags
+from tests.isa import IS_X86, ISAS, flags
 
 # OpenBLAS is loaded as on a processor that it does not know; what asked for that is gone when Caffe comes.
 PROGRAM = """
@@ -50,7 +49,7 @@ def run(variable, tmp_path):
 
 
 @pytest.mark.program
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the patch is for x86-64")
+@pytest.mark.skipif(not IS_X86, reason="the patch is for x86-64")
 def test_a_processor_that_openblas_does_not_know(tmp_path):
     """It gets the best kernels that it can run, unless the environment asks for others."""
     cores = [isa.asked["OPENBLAS_CORETYPE"] for isa in ISAS.values() if flags().issuperset(isa.flags.split())]

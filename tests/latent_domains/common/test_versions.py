@@ -1,11 +1,11 @@
 """What a result says of how it was computed."""
 
 import os
-import platform
 import subprocess
 import sys
 
 from latent_domains.common.program import ROOT
+from tests.isa import IS_X86
 
 PROGRAM = """
 import ctypes
@@ -19,7 +19,7 @@ print(openblas_kernel(), name().decode())
 
 def test_the_kernel_is_that_of_caffes_openblas():
     asked = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
-    every = "Nehalem" if platform.machine() == "x86_64" else "armv8"  # which each processor of its kind runs
+    every = "Nehalem" if IS_X86 else "armv8"  # which each processor of its kind runs
     for environment in (asked, {**asked, "OPENBLAS_CORETYPE": every}):
         told, expected = subprocess.check_output(
             [sys.executable, "-c", PROGRAM], env=environment, cwd=ROOT, text=True
