@@ -55,14 +55,34 @@ class CpuEntropy:
             labels = _labels(role, bottom[1].data.reshape(len(self._counts)), None)
             np.equal(labels, -1, out=self._counts)
         self._number = max(1, int(self._counts.sum()) * self._log_p.shape[2])
-        top[0].data[...] = entropy(self._log_p)[self._counts].sum() / self._number
+        top[0].data[...] = self._loss()
 
     def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
         """Write the gradient of the logits."""
-        grad = entropy_gradient(self._log_p)
+        grad = self._gradient()
         grad *= float(top[0].diff) / self._number
         grad[~self._counts] = 0
         bottom[0].diff[...] = grad.reshape(bottom[0].diff.shape)
+
+    def _loss(self) -> float:
+        return entropy(self._log_p)[self._counts].sum() / self._number
+
+    def _gradient(self) -> Array:
+        """That of the logits (N×K×T), times the number of predictions that count."""
+        return entropy_gradient(self._log_p)
+
+
+class CpuMeanEntropy(CpuEntropy):
+    """EntropyLossLayer with ``of_mean``."""
+
+    def _loss(self) -> float:
+        mean = np.exp(self._log_p)[self._counts].sum(axis=(0, 2)) / self._number
+        with np.errstate(divide="ignore"):  # of a class that no row predicts
+            self._log_mean = np.log(mean).reshape(1, -1, 1)
+        return entropy(self._log_mean).item() if self._counts.any() else 0.0
+
+    def _gradient(self) -> Array:
+        return softmax_gradient(np.exp(self._log_p), -formulas.finite_log(self._log_mean))
 
 
 def log_softmax(logits: Array) -> Array:
@@ -72,7 +92,7 @@ def log_softmax(logits: Array) -> Array:
 
 
 def softmax_gradient(p: Array, grad: Array) -> Array:
-    """∂L/∂logits from p and ∂L/∂p (one shape): p (∂p - Σ p ∂p)."""
+    """∂L/∂logits from p and ∂L/∂p: p (∂p - Σ p ∂p)."""
     return formulas.softmax_gradient(p, grad, (p * grad).sum(axis=1, keepdims=True))
 
 

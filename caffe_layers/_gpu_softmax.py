@@ -72,7 +72,7 @@ class GpuEntropy:
                 self._blocks,
                 BLOCK,
                 self._device.data(bottom[0], self._shape),
-                self._labels(bottom),
+                _labels(self._device, bottom, self._shape),
                 self._entropy,
                 parts,
                 self._fault.argument,
@@ -88,7 +88,7 @@ class GpuEntropy:
                 self._blocks,
                 BLOCK,
                 self._device.data(bottom[0], self._shape),
-                self._labels(bottom),
+                _labels(self._device, bottom, self._shape),
                 self._entropy,
                 self._number,
                 self._device.diff(top[0], (1,)),
@@ -96,5 +96,53 @@ class GpuEntropy:
                 *self._numbers,
             )
 
-    def _labels(self, bottom: Sequence[Any]) -> Array | None:
-        return self._device.data(bottom[1], (self._shape[0],)) if len(bottom) == 2 else None
+
+class GpuMeanEntropy:
+    """EntropyLossLayer with ``of_mean``, for N×K×T logits. Two kernels forward, one backward."""
+
+    def __init__(self, device: Device, fault: Fault, shape: tuple[int, int, int]) -> None:
+        self._device, self._fault = device, fault
+        self._shape = shape
+        self._numbers = tuple(np.int32(number) for number in shape)
+        with device.active():
+            self._kernels = device.kernels("softmax")
+            self._mean = device.empty((shape[1],), np.float64)
+            self._number = device.empty((1,), np.float64)
+
+    def forward(self, role: str, bottom: Sequence[Any], top: Sequence[Any]) -> None:
+        """Write the loss."""
+        self._fault.check(lambda _, row, value: _bottoms.wrong_label(role, row, value, None))
+        with self._device.active():
+            self._kernels.launch(
+                "mean_probabilities",
+                self._shape[1],
+                BLOCK,
+                self._device.data(bottom[0], self._shape),
+                _labels(self._device, bottom, self._shape),
+                self._mean,
+                self._number,
+                self._fault.argument,
+                *self._numbers,
+            )
+            loss = self._device.data(top[0], (1,))
+            self._kernels.launch("mean_entropy_loss", 1, BLOCK, self._mean, self._number, loss, self._numbers[1])
+
+    def backward(self, top: Sequence[Any], bottom: Sequence[Any]) -> None:
+        """Write the gradient of the logits."""
+        with self._device.active():
+            self._kernels.launch(
+                "mean_entropy_loss_gradient",
+                _blocks(self._shape[0] * self._shape[2]),
+                BLOCK,
+                self._device.data(bottom[0], self._shape),
+                _labels(self._device, bottom, self._shape),
+                self._mean,
+                self._number,
+                self._device.diff(top[0], (1,)),
+                self._device.diff(bottom[0], self._shape),
+                *self._numbers,
+            )
+
+
+def _labels(device: Device, bottom: Sequence[Any], shape: tuple[int, int, int]) -> Array | None:
+    return device.data(bottom[1], (shape[0],)) if len(bottom) == 2 else None

@@ -45,6 +45,11 @@ def fraction(default: float) -> Key:
     return Key(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", default)
 
 
+def boolean(default: bool) -> Key:
+    """true or false."""
+    return Key(lambda value: type(value) is bool, "true or false", default)
+
+
 def optional_boolean() -> Key:
     """true, false or null, null when absent."""
     return Key(lambda value: value is None or type(value) is bool, "true, false or null", None)

@@ -117,3 +117,60 @@ extern "C" __global__ void entropy_loss_gradient(const float* __restrict__ logit
     dlogits[of] = scale == 0 ? 0 : (float)(scale * grad);
   }
 }
+
+// The mean p̄ (K) of the N×T predictions that count, and their number. A block for each class.
+extern "C" __global__ void mean_probabilities(const float* __restrict__ logits, const float* __restrict__ labels,
+                                              double* __restrict__ mean, double* __restrict__ number,
+                                              unsigned long long* fault, int rows, int classes, int size) {
+  double sum = 0, counted = 0;
+  for (long long at = threadIdx.x; at < (long long)rows * size; at += blockDim.x) {
+    int i = (int)(at / size), label;
+    double p = nan("");
+    if (read_label(labels, i, LARGEST, &label, fault)) {
+      const float* logit = logits + (long long)i * classes * size + at % size;
+      double largest, total;
+      normaliser(logit, classes, size, &largest, &total);
+      p = exp(log_probability(logit[(long long)blockIdx.x * size], largest, total));
+    }
+    sum += label == UNKNOWN ? p : 0;
+    counted += label == UNKNOWN;
+  }
+  sum = over_threads(sum, blockDim.x);
+  counted = over_threads(counted, blockDim.x);
+  if (threadIdx.x == 0) {
+    mean[blockIdx.x] = sum / fmax(counted, 1.);
+    if (blockIdx.x == 0) *number = counted;
+  }
+}
+
+// The entropy of the mean prediction; 0 if none counts. One block.
+extern "C" __global__ void mean_entropy_loss(const double* __restrict__ mean, const double* __restrict__ number,
+                                             float* __restrict__ loss, int classes) {
+  double h = 0;
+  for (int k = threadIdx.x; k < classes; k += blockDim.x) h += surprise(log(mean[k]));
+  h = over_threads(h, blockDim.x);
+  if (threadIdx.x == 0) *loss = *number > 0 ? (float)h : 0;
+}
+
+// ∂L/∂logits, where `weight` is ∂L/∂loss; zero for the predictions that do not count.
+extern "C" __global__ void mean_entropy_loss_gradient(const float* __restrict__ logits,
+                                                      const float* __restrict__ labels,
+                                                      const double* __restrict__ mean,
+                                                      const double* __restrict__ number,
+                                                      const float* __restrict__ weight, float* __restrict__ dlogits,
+                                                      int rows, int classes, int size) {
+  long long at = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+  if (at >= (long long)rows * size) return;
+  int i = (int)(at / size);
+  long long start = (long long)i * classes * size + at % size;
+  double largest, total, expected = 0;
+  double scale = labels && labels[i] != UNKNOWN ? 0 : *weight / fmax(*number, 1.);
+  normaliser(logits + start, classes, size, &largest, &total);
+  for (int k = 0; k < classes; ++k)
+    expected -= exp(log_probability(logits[start + (long long)k * size], largest, total)) * finite_log(log(mean[k]));
+  for (int k = 0; k < classes; ++k) {
+    long long of = start + (long long)k * size;
+    double p = exp(log_probability(logits[of], largest, total));
+    dlogits[of] = scale == 0 ? 0 : (float)(scale * softmax_gradient(p, -finite_log(log(mean[k])), expected));
+  }
+}

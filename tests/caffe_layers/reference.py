@@ -80,6 +80,17 @@ def entropy(logits, labels=None):
     return total / max(count, 1)
 
 
+def entropy_of_mean(logits, labels=None):
+    """-Σ_k p̄ log p̄ of the mean p̄ of the predictions that count, for logits N×K×T; 0 if none does."""
+    counted = [
+        softmax_rows(logits[i : i + 1, :, t])[0]
+        for i in range(logits.shape[0])
+        for t in range(logits.shape[2])
+        if labels is None or labels[i] < 0
+    ]
+    return -sum(q * math.log(q) for q in np.mean(counted, axis=0) if q > 0) if counted else 0.0
+
+
 def numeric_gradient(function, array, step=1e-6):
     """Central differences of a scalar ``function()`` by every element of ``array``, which is changed and restored."""
     grad = np.zeros(array.shape)

@@ -228,14 +228,15 @@ def test_what_is_told_after_the_shape_changed_is_of_the_batch_that_was_wrong(gpu
 
 @gpus
 @pytest.mark.parametrize("shape", [(700, 7), (3, 5, 20, 20)])
-def test_entropies_of_many_blocks(gpu, shape):
+@pytest.mark.parametrize("params", [None, {"of_mean": True}])
+def test_entropies_of_many_blocks(gpu, params, shape):
     rng = np.random.default_rng(0)
     logits = rng.normal(size=shape).astype(np.float32)
     labels = np.where(rng.random(shape[0]) < 0.3, 1, -1)
     both = []
     for on in (False, True):
         gpu(on)
-        layer = python_layer("EntropyLossLayer", ["logits", "labels"], "h", extra="loss_weight: 2")
+        layer = python_layer("EntropyLossLayer", ["logits", "labels"], "h", params, extra="loss_weight: 2")
         net = make_net(inputs(logits=shape, labels=shape[:1]) + layer)
         fill(net, logits=logits, labels=labels)
         net.forward()

@@ -77,6 +77,7 @@ THREE = {"num_domains": 3}
         ("DomainAssignmentLayer", {"logits": (4, 2), "labels": (3,)}, THREE, "labels have shape (3,); expected (4,)"),
         ("DomainAssignmentLayer", {"logits": (4, 2), "labels": (4,), "more": (4,)}, THREE, "3 bottoms"),
         ("EntropyLossLayer", {"logits": (4, 2)}, {"weight": 1}, "unknown key 'weight'"),
+        ("EntropyLossLayer", {"logits": (4, 2)}, {"of_mean": 1}, "of_mean is 1; expected true or false"),
         ("EntropyLossLayer", {"logits": (4,)}, None, "logits has shape (4,)"),
         ("EntropyLossLayer", {"logits": (4, 2), "labels": (3,)}, None, "labels have shape (3,); expected (4,)"),
         ("EntropyLossLayer", {"logits": (4, 2), "labels": (4,), "more": (4,)}, None, "3 bottoms"),

@@ -8,7 +8,7 @@ from caffe_layers import _cuda_source
 from caffe_layers._backend import Fault, Geometry
 from caffe_layers._device import Gpu
 from caffe_layers._gpu_mda import GpuMda
-from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy
+from caffe_layers._gpu_softmax import GpuAssignment, GpuEntropy, GpuMeanEntropy
 from latent_domains.common.program import ROOT
 from tests.caffe_layers.emulation import cupy, nvrtc
 
@@ -42,12 +42,13 @@ def mda(size: int, domains: int) -> tuple[str, tuple[str, ...]]:
 
 
 def softmax() -> tuple[str, tuple[str, ...]]:
-    """The same for the two layers that share a source without options."""
+    """The same for the layers that share a source without options."""
     device = AskedDevice()
     GpuAssignment(device, Fault(device), (4, 2), 0, 3)
     GpuEntropy(device, Fault(device), (4, 3, 1))
-    first, second = device.asked
-    assert first == second
+    GpuMeanEntropy(device, Fault(device), (4, 3, 1))
+    first, *others = device.asked
+    assert others == [first, first]
     return first
 
 
