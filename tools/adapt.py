@@ -36,11 +36,21 @@ from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import experiment_of
 from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.weights import NONE
-from latent_domains.common.arguments import add_image_options, add_tree_option, path, positive, program_parser
+from latent_domains.common.arguments import (
+    BACKGROUND,
+    RANGE,
+    add_image_options,
+    add_reading_options,
+    add_tree_option,
+    path,
+    positive,
+    program_parser,
+)
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT
 from latent_domains.common.wording import some
 from latent_domains.data.domain_images import TaskImages, read_images
+from latent_domains.data.reading import chosen_reading
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options, option_name
 from latent_domains.runs.devices import add_training_options, check_available, requested_mode
@@ -130,6 +140,7 @@ def _options() -> argparse.Namespace:
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)
+    add_reading_options(parser)
     parser.add_argument("--force", action="store_true", help="start again and replace the files in OUT")
     return parser.parse_args()
 
@@ -168,6 +179,8 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
         "--allow-missing-classes": options.allow_missing_classes,
         "--folders-are-classes": options.folders_are_classes,
         "--skip-unreadable": options.skip_unreadable,
+        BACKGROUND: task.reading.words[BACKGROUND],
+        RANGE: options.range and task.reading.words[RANGE],
         "--network": learner.network,
         "--fine-tune": learner.fine_tune,
         "--image-size": learner.image_size,
@@ -201,7 +214,9 @@ def main() -> None:
         folders_are_classes=options.folders_are_classes,
     )
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
-    task = Task(paths, images, learner, with_defaults(learner, method_options(options)), command)
+    chosen = with_defaults(learner, method_options(options))
+    reading = chosen_reading(options, images.entries)
+    task = Task(paths, images, learner, chosen, command, reading)
     experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
     with settings.held(paths.settings):
         _adapt(options, task, experiments)

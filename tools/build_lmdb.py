@@ -26,6 +26,7 @@ import numpy as np
 from latent_domains.common.arguments import (
     FOLDERS_ARE_CLASSES,
     add_image_options,
+    add_reading_options,
     add_tree_option,
     natural,
     program_parser,
@@ -36,6 +37,7 @@ from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Found, read_class_tree, read_classes, read_list
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.levels import domains_in
+from latent_domains.data.reading import chosen_reading
 
 
 def _options() -> argparse.Namespace:
@@ -64,6 +66,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_image_options(parser)
+    add_reading_options(parser)
     return parser.parse_args()
 
 
@@ -111,7 +114,7 @@ def main() -> None:
         entries = read_list(options.input, options.root or Path())
     if not options.no_shuffle:
         entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]
-    form = Format(options.resize, options.gray, options.encoded)
+    form = Format(options.resize, options.gray, options.encoded, chosen_reading(options, entries))
     how = {name: getattr(options, name) for name in ("jobs", "skip_unreadable", "force")}
     stored = build(entries, options.out, form, classes=classes, **how)
     skipped = f", {len(entries) - stored} unreadable ones skipped" if stored < len(entries) else ""

@@ -31,14 +31,18 @@ import argparse
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import describe_pictures, plan_pictures
 from latent_domains.common.arguments import (
+    BACKGROUND,
     FOLDERS_ARE_CLASSES,
+    RANGE,
     add_data_option,
+    add_reading_options,
     add_tree_option,
     positive,
     program_parser,
@@ -56,6 +60,7 @@ from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_
 from latent_domains.data.domain_images import read_domains
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
+from latent_domains.data.reading import chosen_reading
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 
@@ -78,6 +83,7 @@ def _options() -> argparse.Namespace:
     )
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
     add_tree_option(parser)
+    add_reading_options(parser)
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
     add_data_option(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
@@ -94,8 +100,10 @@ def _options() -> argparse.Namespace:
     check_backbone_options(parser, options)
     if isinstance(options.dataset, Path) and options.domains:
         parser.error(f"argument --domains: all folders of {options.dataset} are domains")
-    if options.folders_are_classes and not isinstance(options.dataset, Path):
-        parser.error(f"argument {FOLDERS_ARE_CLASSES}: it is about a folder of pictures")
+    if not isinstance(options.dataset, Path):
+        about = {FOLDERS_ARE_CLASSES: options.folders_are_classes, BACKGROUND: options.background, RANGE: options.range}
+        for option in (name for name, value in about.items() if value):
+            parser.error(f"argument {option}: it is about a folder of pictures")
     for domain in options.domains or ():
         if domain not in options.dataset.domains:
             parser.error(f"argument --domains: {domain!r}, expected some of {', '.join(options.dataset.domains)}")
@@ -145,7 +153,7 @@ def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Da
         print(f"note: {note}", flush=True)
     program, remedy = "tools.extract_features", "replace or remove it"
     usual = of_network(ANY_FEATURES)
-    like = DATASETS[usual.images]
+    like = replace(DATASETS[usual.images], reading=chosen_reading(options, images.entries))
     parts = plan_pictures(out / name, images, like, program=program, jobs=jobs, remedy=remedy)
     return describe_pictures(name, images, like, images.counts, usual.recipe, made_by), list(parts.values())
 

@@ -61,6 +61,11 @@ class TaskImages:
         return (*self.sources, *self.targets)
 
     @property
+    def entries(self) -> list[Entry]:
+        """All images of all domains."""
+        return [entry for domain in self.domains for entry in domain.entries]
+
+    @property
     def counts(self) -> dict[str, int]:
         """The number of images of each domain."""
         return {domain.name: len(domain.entries) for domain in self.domains}

@@ -128,6 +128,8 @@ def _other_contents(note: Note, found: Note) -> str:
     """What differs from the contents in a note, in words; empty if nothing does."""
     if note.made_of and note.made_of.sha256 != found.made_of.sha256:
         return f"made with other images: their sha256 was {note.made_of.sha256}, is {found.made_of.sha256}"
+    if note.made_of and (different := _differences(note.made_of.reading, found.made_of.reading)):
+        return f"made with {different}"
     if note.sha256 != found.sha256:
         return f"changed since it was made: the sha256 of its records was {note.sha256}, is {found.sha256}"
     return ""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
+from latent_domains.data.pixels import Reading
 from latent_domains.data.style_domains import Agreement, StyleDomains, find_style_domains
 from latent_domains.discovery.pictures import Statistics
 from latent_domains.runs.domain_usage import domain_usage
@@ -22,6 +23,7 @@ class Discovery:
     """The latent domains of the pictures of one folder or several; ``asked`` is their number where it was given."""
 
     images: TaskImages
+    reading: Reading
     statistics: Statistics
     found: StyleDomains
     asked: int | None
@@ -71,11 +73,11 @@ def halves_agree(found: Agreement) -> str:
     return f"halves agree on {found.k} clusters to {found.halves:.2f}, those of one cloud to {found.cloud:.2f}"
 
 
-def discover(images: TaskImages, statistics: Statistics, k: int | None, seed: int) -> Discovery:
+def discover(images: TaskImages, reading: Reading, statistics: Statistics, k: int | None, seed: int) -> Discovery:
     """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
     classes = statistics.classes if images.classes else np.zeros(len(statistics.files), np.int64)
     numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)  # of a class no picture may be readable
-    return Discovery(images, statistics, find_style_domains(statistics.rows, numbered, k, seed), k)
+    return Discovery(images, reading, statistics, find_style_domains(statistics.rows, numbered, k, seed), k)
 
 
 def write_table(discovery: Discovery, out: Path) -> None:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from latent_domains.common.files import write_text
 from latent_domains.data import lmdb_io
-from latent_domains.data.image_datum import Format, make_readable
-from latent_domains.data.image_list import UNKNOWN, Entry
+from latent_domains.data.image_datum import Format, make
+from latent_domains.data.image_list import UNKNOWN
 from latent_domains.data.style_domains import AGAIN, AGREEMENT
 from latent_domains.discovery.discover import Discovery, chosen, halves_agree
 from latent_domains.report.chart import Chart, latent_name
@@ -82,11 +82,9 @@ def _pictures(discovery: Discovery) -> Section:
 
 
 def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) -> Chart:
-    entries = [Entry(str(file), file.name, UNKNOWN) for file in (discovery.statistics.files[i] for i in places)]
-    images = [
-        lmdb_io.datum_image(lmdb_io.Datum.FromString(made.datum))
-        for _, made in make_readable(entries, Format((SIDE, SIDE)), 1, skip=True)
-    ]
+    form = Format((SIDE, SIDE), reading=discovery.reading)
+    made = [make(discovery.statistics.files[i], UNKNOWN, form) for i in places]
+    images = [lmdb_io.datum_image(lmdb_io.Datum.FromString(one.datum)) for one in made if one.failure is None]
     sure = discovery.found.probability[places]
     title = f"{latent_name(domain)}, {kind}"
     if len(places) and discovery.found.k > 1:

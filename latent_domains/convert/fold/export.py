@@ -147,7 +147,8 @@ def run_source(folder: RunFolder) -> Source:
     """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
     description = describe_run(folder)
     if is_head(folder):
-        description = replace(description, preprocessing=PREPROCESSING)
+        of_pictures = replace(PREPROCESSING, reading=description.preprocessing.reading)
+        description = replace(description, preprocessing=of_pictures)
     form = description.preprocessing
     model, head = folder.final_snapshot().model, folder if is_head(folder) else None
     return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description, head)
