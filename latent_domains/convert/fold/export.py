@@ -131,7 +131,8 @@ def _verify_in_opencv(
     try:
         agreement = compare_opencv(net, weights, folded, batches, expected)
     except cv2.error as error:
-        print(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
+        onnx = f"python -m tools.export_onnx makes an ONNX file of it, which {opencv} may run"
+        print(f"{opencv} cannot run {net.name}, which Caffe does: {error.err or error}; {onnx}")
         return
     except ProgramError as error:
         raise ProgramError(f"{opencv}: {error}: {only}") from error
