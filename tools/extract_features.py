@@ -44,6 +44,7 @@ from latent_domains.common.arguments import (
     add_data_option,
     add_reading_options,
     add_tree_option,
+    path,
     positive,
     program_parser,
 )
@@ -112,8 +113,8 @@ def _options() -> argparse.Namespace:
 
 def _dataset(text: str) -> Dataset | Path:
     """A dataset of pictures, or a folder of them."""
-    if text not in DATASETS and Path(text).is_dir():
-        return Path(text)
+    if text not in DATASETS and (folder := path(text)).is_dir():
+        return folder
     if text not in IMAGES and not text.endswith(".json"):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(IMAGES)}, FILE.json, or a folder")
     images = find_dataset(text)

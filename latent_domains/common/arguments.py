@@ -26,10 +26,16 @@ class _Parser(ArgumentParser):
 
 
 def path(text: str) -> Path:
-    """Read a path. An empty one, from an unset shell variable, is an error: pathlib would take it for this folder."""
+    """Read a path. ~ is the home folder, which shells put in only where a word begins with it: not in --out=~/kinds.
+
+    An empty one, from an unset shell variable, is an error: pathlib would take it for this folder.
+    """
     if not text:
         raise ArgumentTypeError("got '', expected a path (. is this folder)")
-    return Path(text)
+    try:
+        return Path(text).expanduser() if text.startswith("~") else Path(text)
+    except RuntimeError as error:
+        raise ArgumentTypeError(f"got {text!r}, expected the home folder of a user who is known here") from error
 
 
 def add_image_options(parser: ArgumentParser) -> None:

@@ -4,11 +4,11 @@ Where the paper, the work it refers to and the authors' published files differ, 
 """
 
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Interval
 
+from latent_domains.common.arguments import path
 from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Rate, checked
@@ -387,7 +387,7 @@ def find_dataset(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
     if not text.endswith(".json"):
         return named(text)
-    file = Path(text)
+    file = path(text)
     expect_file(file, "the description of a dataset")
     values = read_json(file)
     try:
