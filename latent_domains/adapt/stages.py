@@ -210,5 +210,7 @@ def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -
     yield Stage([paths.predictions], predictions)
     if folder.experiment.method.finds_domains:
         yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
-    yield Stage([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report))
+    yield Stage(
+        [paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=folder.path)
+    )
     yield Stage([paths.readme], lambda: write_readme(task, folder))
