@@ -16,6 +16,7 @@ from latent_domains.data.image_list import (
     Found,
     composed,
     folder_entries,
+    in_order,
     is_image,
     read_class_tree,
     visible_folders,
@@ -202,7 +203,7 @@ def _read_trees(roots: Sequence[Path], folders_are_classes: bool, instead: Calla
 
 def _of_trees(names: Sequence[str], trees: Sequence[ClassTree]) -> TaskImages:
     """The images of the sources' trees."""
-    classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
+    classes = tuple(in_order(name for tree in trees for name in tree.class_names))
     sources = [
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
         for name, tree in zip(names, trees, strict=True)

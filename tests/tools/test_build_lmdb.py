@@ -184,6 +184,20 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     assert done.returncode == 1 and "folders a cat are not among the classes rocket, ship" in done.stderr
 
 
+def test_folders_that_are_numbers_have_these_labels_or_a_note(tmp_path):
+    for first in (0, 1):
+        for number in range(first, first + 12):
+            (tmp_path / f"{first}" / f"{number}").mkdir(parents=True)
+            cv2.imwrite(str(tmp_path / f"{first}" / f"{number}" / "a.png"), np.zeros((8, 8, 3), np.uint8))
+        done = program("build_lmdb", tmp_path / f"{first}", tmp_path / f"db{first}")
+        found = {int(key[9:].split(b"/")[0]): datum.label for key, datum in lmdb_io.read(tmp_path / f"db{first}")}
+        assert found == {number: number - first for number in range(first, first + 12)}
+        said = (
+            "note: folders are numbers, but not their labels: 1 has the label 0, 2 has the label 1, 3 has the label 2"
+        )
+        assert (said in done.stdout) == bool(first)
+
+
 def test_domains_are_not_taken_for_classes(tmp_path):
     for folder in ("night/images", "day"):
         plant_domain(tmp_path / "in" / folder, folder.partition("/")[0], 2)
