@@ -49,6 +49,7 @@ from latent_domains.common.arguments import (
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT
 from latent_domains.common.wording import some
+from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import TaskImages, read_images
 from latent_domains.data.reading import chosen_reading
 from latent_domains.experiment.experiment import Experiment
@@ -189,13 +190,13 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     }
 
 
-def _say(images: TaskImages, experiment: Experiment, notes: Notes) -> None:
+def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    notes.say(notes_on(images, experiment))
+    notes.say((*notes_on(images, experiment), *notes_on_copies(images, jobs)))
     if len(images.sources) == 1 and experiment.method.is_latent:
         notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
 
@@ -231,7 +232,7 @@ def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment
         settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
     decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()
-    _say(task.images, experiments[-1], notes)
+    _say(task.images, experiments[-1], notes, options.jobs)
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     jobs = [

@@ -33,6 +33,7 @@ from latent_domains.common.arguments import (
 )
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
+from latent_domains.data.copies import copies, notes_on_labels
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Found, read_class_tree, read_classes, read_list
 from latent_domains.data.image_lmdb import build
@@ -77,6 +78,11 @@ def _size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def _is_other(name: str, label: int) -> bool:
+    """Whether a class is called after a number that is not its label."""
+    return bool(re.fullmatch("[0-9]{1,18}", name)) and int(name) != label
+
+
 def _check_level(tree: ClassTree, out: Path) -> None:
     """Raise ProgramError if the tree's folders look like domains; say so if its lone folder may be a class or one."""
     if found := domains_in(tree):
@@ -107,11 +113,15 @@ def main() -> None:
                 f"{options.input}: folders {', '.join(strange)} are not among the classes {', '.join(classes)}"
             )
         entries, found = tree.entries(classes), tree.found
+        if moved := [f"{name} has the label {label}" for label, name in enumerate(classes) if _is_other(name, label)]:
+            print(f"note: folders are numbers, but not their labels: {some(moved, 3)}; a list may mean others by them")
     else:
         for given, option in ((options.classes, "--classes"), (options.folders_are_classes, FOLDERS_ARE_CLASSES)):
             if given:
                 raise ProgramError(f"{option}: {options.input} is a list, which has its own labels")
         entries = read_list(options.input, options.root or Path())
+    for note in notes_on_labels(copies(entries, options.jobs)):
+        print(f"note: {note}")
     if not options.no_shuffle:
         entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]
     form = Format(options.resize, options.gray, options.encoded, chosen_reading(options, entries))

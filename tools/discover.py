@@ -45,6 +45,7 @@ from latent_domains.convert.backbone_options import (
     onnx_backbone,
 )
 from latent_domains.convert.torch import lite0_backbone, resnet18_backbone
+from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.reading import chosen_reading
@@ -100,7 +101,7 @@ def main() -> None:
         print(f"{folder.name}: {folder.found.counted()} in {folder.folder}")
         for line in folder.found.left_out():
             print(f"note: {folder.folder}: {line}", file=sys.stderr)
-    for note in images.notes:
+    for note in (*images.notes, *notes_on_copies(images, options.jobs)):
         print(f"note: {note}", file=sys.stderr)
     what, backbone = _backbone(options)
     reading = chosen_reading(options, images.entries)

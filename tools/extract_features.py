@@ -58,6 +58,7 @@ from latent_domains.convert.backbone_options import (
 )
 from latent_domains.convert.torch import resnet18_backbone
 from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
+from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_domains
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
@@ -150,7 +151,7 @@ def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Da
     check_apart([folder, out / name], "a folder of its own for the pictures and for their LMDBs")
     for domain in images.domains:
         print(f"{domain.name}: {domain.found.counted()} in {domain.folder}")
-    for note in images.notes:
+    for note in (*images.notes, *notes_on_copies(images, jobs)):
         print(f"note: {note}", flush=True)
     program, remedy = "tools.extract_features", "replace or remove it"
     usual = of_network(ANY_FEATURES)
