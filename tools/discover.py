@@ -116,6 +116,8 @@ def main() -> None:
     build_missing(parts, force=options.force)
     found = discover(images, reading, read_statistics(images, [part.path for part in parts]), options.k, options.seed)
     print(*found.summary(), sep="\n")
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
     write_table(found, table)
     command = shlex.join(["python", "-m", "tools.discover", *sys.argv[1:]])
     write_page(found, page, backbone=what, command=command, figures=options.figures)

@@ -57,12 +57,13 @@ def _domains(discovery: Discovery) -> Section:
     header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
     if found.k == 1 and discovery.asked is None:
-        why = "They are too few to divide"
+        why = f"They are {discovery.too_few} to divide"
         if found.unstable:
             why = "No division is found again in half of the pictures"
         elif found.agreement:
             why = "Halves of the pictures do not agree enough more on a division than those of a cloud without gaps"
         blocks.append(Text(f"{why}: the pictures are taken for one domain."))
+    blocks += [Text(f"{note[0].upper()}{note[1:]}.", note=True) for note in discovery.notes]
     if usage.has_true_domains:
         title = "Folders against latent domains"
         blocks.append(Charts("folders", [matrix_chart(usage, title)], "Each row adds up to 100 %."))
