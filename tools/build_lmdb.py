@@ -4,11 +4,14 @@
     python -m tools.build_lmdb images/photo data/photo --resize 256x256 --encoded jpg
 
 A list holds lines 'PATH LABEL', as convert_imageset takes it. In a tree the sorted folder names are the classes 0, 1,
-and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte, with three
-exceptions. The largest value of a PGM or PPM becomes 255, whatever it is. An encoded picture that Caffe would read
-differently from raw pixels (gray, an alpha channel, 16 bits, turned by its EXIF) is encoded again. A WebP is turned by
-its EXIF, and the first picture of a GIF or an animated WebP is stored; convert_imageset with Debian 12's OpenCV (4.6)
-does not turn WebPs and leaves GIFs and animated WebPs out.
+and so on, names that are all numbers in the order of numbers; they are written to OUT/classes.txt.
+
+The records are those of convert_imageset, byte for byte, with four exceptions. Transparent parts become white, and of
+values of more than 8 bits those that the pictures use become black to white (--background, --range). The largest value
+of a PGM or PPM becomes 255, whatever it is. An encoded picture that Caffe would read differently from raw pixels (gray,
+an alpha channel, 16 bits, turned by its EXIF) is encoded again. A WebP is turned by its EXIF, and the first picture of
+a GIF or an animated WebP is stored; convert_imageset with Debian 12's OpenCV (4.6) does not turn WebPs and leaves GIFs
+and animated WebPs out.
 """
 
 if __name__ == "__main__":

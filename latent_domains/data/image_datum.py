@@ -1,6 +1,6 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads.
 
-``tools.build_lmdb`` names the three exceptions.
+``tools.build_lmdb`` names the four exceptions.
 """
 
 import stat

@@ -20,7 +20,7 @@ _SHALLOW = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".ppm", ".webp")
 
 
 def chosen_reading(options: Namespace, entries: Sequence[Entry], usual: Reading = USUAL) -> Reading:
-    """Return how ``entries`` are read: by the options (:func:`add_reading_options`, ``jobs``), else as is ``usual``.
+    """Return how ``entries`` are read: by the options (``add_reading_options``, ``jobs``), else as is ``usual``.
 
     Without a range, look for pictures of more than 8 bits: what all of them use becomes black to white, and a note on
     stderr says so. It begins at 0 and ends at a power of 2 unless there is a sign or a fraction. Those that use all of

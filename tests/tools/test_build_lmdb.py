@@ -113,7 +113,7 @@ def test_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
     theirs = {key[9:]: value for key, value in records(tmp_path / "theirs")}
     differ = {key[9:].decode() for key, value in records(tmp_path / "ours") if theirs.get(key[9:]) != value}
     assert differ <= {"turned.webp", "plain.gif", "several.gif", "several.webp"}
-    assert "does not turn WebPs and leaves GIFs and animated WebPs out" in program("build_lmdb", "--help").stdout
+    assert "does not turn WebPs and leaves GIFs\nand animated WebPs out" in program("build_lmdb", "--help").stdout
     for key, datum in lmdb_io.read(tmp_path / "ours"):
         if key.endswith((b"png", b"tif", b"webp", b"ppm", b"bmp")):  # without a loss
             assert np.array_equal(lmdb_io.datum_image(datum)[::-1].transpose(1, 2, 0), np.asarray(picture)), key

@@ -108,6 +108,7 @@ layer { name: "e" type: "Eltwise" bottom: "conv_a" bottom: "conv_b" top: "e" elt
 """
 
 
+@pytest.mark.program
 @pytest.mark.parametrize(("bias", "owner"), [("b", "conv_a"), ("b", "conv_b"), ("other", "conv_a")])
 def test_a_layer_that_shares_all_its_parameters_with_a_loaded_one_is_loaded(bias, owner, tmp_path):
     """As of siamese branches, of which one was trained; Caffe gives the other one the same."""
