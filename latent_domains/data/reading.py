@@ -23,8 +23,8 @@ def chosen_reading(options: Namespace, entries: Sequence[Entry], usual: Reading 
     """Return how ``entries`` are read: by the options (``add_reading_options``, ``jobs``), else as is ``usual``.
 
     Without a range, look for pictures of more than 8 bits: what all of them use becomes black to white, and a note on
-    stderr says so. It begins at 0 and ends at a power of 2 unless there is a sign or a fraction. Those that use all of
-    16 bits need none.
+    stderr says so. Without a sign or a fraction it begins at 0 and ends at 255, 511, … or 32,767. Pictures that use all
+    of 16 bits need none.
     """
     given = {"background": options.background, "range": options.range}
     reading = replace(usual, **{name: value for name, value in given.items() if value is not None})

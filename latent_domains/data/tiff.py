@@ -26,7 +26,7 @@ def pages(data: bytes) -> Iterator[Tags]:
     length, long, room = ("Q", "Q", 8) if big else ("H", "I", 4)
     entry = struct.Struct(f"{order}HH{long}{room}s")
     seen: set[int] = set()
-    with suppress(struct.error):
+    with suppress(struct.error, OverflowError):
         (place,) = struct.unpack_from(order + long, data, 8 if big else 4)
         while place and place not in seen:
             seen.add(place)
