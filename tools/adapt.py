@@ -36,11 +36,22 @@ from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import experiment_of
 from latent_domains.adapt.task import Paths, Task
 from latent_domains.adapt.weights import NONE
-from latent_domains.common.arguments import add_image_options, add_tree_option, path, positive, program_parser
+from latent_domains.common.arguments import (
+    BACKGROUND,
+    RANGE,
+    add_image_options,
+    add_reading_options,
+    add_tree_option,
+    path,
+    positive,
+    program_parser,
+)
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT
 from latent_domains.common.wording import some
+from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import TaskImages, read_images
+from latent_domains.data.reading import chosen_reading
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options, option_name
 from latent_domains.runs.devices import add_training_options, check_available, requested_mode
@@ -130,6 +141,7 @@ def _options() -> argparse.Namespace:
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)
+    add_reading_options(parser)
     parser.add_argument("--force", action="store_true", help="start again and replace the files in OUT")
     return parser.parse_args()
 
@@ -168,6 +180,8 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
         "--allow-missing-classes": options.allow_missing_classes,
         "--folders-are-classes": options.folders_are_classes,
         "--skip-unreadable": options.skip_unreadable,
+        BACKGROUND: task.reading.words[BACKGROUND],
+        RANGE: options.range and task.reading.words[RANGE],
         "--network": learner.network,
         "--fine-tune": learner.fine_tune,
         "--image-size": learner.image_size,
@@ -176,13 +190,13 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     }
 
 
-def _say(images: TaskImages, experiment: Experiment, notes: Notes) -> None:
+def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
-    notes.say(notes_on(images, experiment))
+    notes.say((*notes_on(images, experiment), *notes_on_copies(images, jobs)))
     if len(images.sources) == 1 and experiment.method.is_latent:
         notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
 
@@ -201,7 +215,9 @@ def main() -> None:
         folders_are_classes=options.folders_are_classes,
     )
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
-    task = Task(paths, images, learner, with_defaults(learner, method_options(options)), command)
+    chosen = with_defaults(learner, method_options(options))
+    reading = chosen_reading(options, images.entries)
+    task = Task(paths, images, learner, chosen, command, reading)
     experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
     with settings.held(paths.settings):
         _adapt(options, task, experiments)
@@ -216,7 +232,7 @@ def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment
         settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
     decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()
-    _say(task.images, experiments[-1], notes)
+    _say(task.images, experiments[-1], notes, options.jobs)
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     jobs = [

@@ -4,11 +4,14 @@
     python -m tools.build_lmdb images/photo data/photo --resize 256x256 --encoded jpg
 
 A list holds lines 'PATH LABEL', as convert_imageset takes it. In a tree the sorted folder names are the classes 0, 1,
-and so on; they are written to OUT/classes.txt. The records are those of convert_imageset, byte for byte, with three
-exceptions. The largest value of a PGM or PPM becomes 255, whatever it is. An encoded picture that Caffe would read
-differently from raw pixels (gray, an alpha channel, 16 bits, turned by its EXIF) is encoded again. A WebP is turned by
-its EXIF, and the first picture of a GIF or an animated WebP is stored; convert_imageset with Debian 12's OpenCV (4.6)
-does not turn WebPs and leaves GIFs and animated WebPs out.
+and so on, names that are all numbers in the order of numbers; they are written to OUT/classes.txt.
+
+The records are those of convert_imageset, byte for byte, with four exceptions. Transparent parts become white, and of
+values of more than 8 bits those that the pictures use become black to white (--background, --range). The largest value
+of a PGM or PPM becomes 255, whatever it is. An encoded picture that Caffe would read differently from raw pixels (gray,
+an alpha channel, 16 bits, turned by its EXIF) is encoded again. A WebP is turned by its EXIF, and the first picture of
+a GIF or an animated WebP is stored; convert_imageset with Debian 12's OpenCV (4.6) does not turn WebPs and leaves GIFs
+and animated WebPs out.
 """
 
 if __name__ == "__main__":
@@ -26,16 +29,19 @@ import numpy as np
 from latent_domains.common.arguments import (
     FOLDERS_ARE_CLASSES,
     add_image_options,
+    add_reading_options,
     add_tree_option,
     natural,
     program_parser,
 )
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
+from latent_domains.data.copies import copies, notes_on_labels
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Found, read_class_tree, read_classes, read_list
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.levels import domains_in
+from latent_domains.data.reading import chosen_reading
 
 
 def _options() -> argparse.Namespace:
@@ -64,6 +70,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_image_options(parser)
+    add_reading_options(parser)
     return parser.parse_args()
 
 
@@ -72,6 +79,11 @@ def _size(text: str) -> tuple[int, int]:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}, expected HEIGHTxWIDTH in pixels, such as 256x256")
     return int(match[1]), int(match[2])
+
+
+def _is_other(name: str, label: int) -> bool:
+    """Whether a class is called after a number that is not its label."""
+    return bool(re.fullmatch("[0-9]{1,18}", name)) and int(name) != label
 
 
 def _check_level(tree: ClassTree, out: Path) -> None:
@@ -104,14 +116,18 @@ def main() -> None:
                 f"{options.input}: folders {', '.join(strange)} are not among the classes {', '.join(classes)}"
             )
         entries, found = tree.entries(classes), tree.found
+        if moved := [f"{name} has the label {label}" for label, name in enumerate(classes) if _is_other(name, label)]:
+            print(f"note: folders are numbers, but not their labels: {some(moved, 3)}; a list may mean others by them")
     else:
         for given, option in ((options.classes, "--classes"), (options.folders_are_classes, FOLDERS_ARE_CLASSES)):
             if given:
                 raise ProgramError(f"{option}: {options.input} is a list, which has its own labels")
         entries = read_list(options.input, options.root or Path())
+    for note in notes_on_labels(copies(entries, options.jobs)):
+        print(f"note: {note}")
     if not options.no_shuffle:
         entries = [entries[i] for i in np.random.default_rng(options.seed).permutation(len(entries))]
-    form = Format(options.resize, options.gray, options.encoded)
+    form = Format(options.resize, options.gray, options.encoded, chosen_reading(options, entries))
     how = {name: getattr(options, name) for name in ("jobs", "skip_unreadable", "force")}
     stored = build(entries, options.out, form, classes=classes, **how)
     skipped = f", {len(entries) - stored} unreadable ones skipped" if stored < len(entries) else ""

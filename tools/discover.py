@@ -31,6 +31,7 @@ from latent_domains.common.arguments import (
     FOLDERS_ARE_CLASSES,
     add_data_option,
     add_image_options,
+    add_reading_options,
     add_tree_option,
     natural,
     positive,
@@ -44,8 +45,10 @@ from latent_domains.convert.backbone_options import (
     onnx_backbone,
 )
 from latent_domains.convert.torch import lite0_backbone, resnet18_backbone
+from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.data.reading import chosen_reading
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
 from latent_domains.discovery.pictures import plan_statistics, read_statistics
@@ -64,6 +67,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
     parser.add_argument("--seed", type=natural, default=0, help="seed of random numbers (default: 0)")
     add_image_options(parser)
+    add_reading_options(parser)
     parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable pictures and leave them out")
     parser.add_argument("--force", action="store_true", help="replace what is in OUT")
     options = parser.parse_args()
@@ -97,15 +101,23 @@ def main() -> None:
         print(f"{folder.name}: {folder.found.counted()} in {folder.folder}")
         for line in folder.found.left_out():
             print(f"note: {folder.folder}: {line}", file=sys.stderr)
-    for note in images.notes:
+    for note in (*images.notes, *notes_on_copies(images, options.jobs)):
         print(f"note: {note}", file=sys.stderr)
     what, backbone = _backbone(options)
+    reading = chosen_reading(options, images.entries)
     parts = plan_statistics(
-        images, backbone, options.out / "statistics", jobs=options.jobs, skip_unreadable=options.skip_unreadable
+        images,
+        backbone,
+        options.out / "statistics",
+        reading=reading,
+        jobs=options.jobs,
+        skip_unreadable=options.skip_unreadable,
     )
     build_missing(parts, force=options.force)
-    found = discover(images, read_statistics(images, [part.path for part in parts]), options.k, options.seed)
+    found = discover(images, reading, read_statistics(images, [part.path for part in parts]), options.k, options.seed)
     print(*found.summary(), sep="\n")
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
     write_table(found, table)
     command = shlex.join(["python", "-m", "tools.discover", *sys.argv[1:]])
     write_page(found, page, backbone=what, command=command, figures=options.figures)

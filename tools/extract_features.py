@@ -31,15 +31,20 @@ import argparse
 import os
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import describe_pictures, plan_pictures
 from latent_domains.common.arguments import (
+    BACKGROUND,
     FOLDERS_ARE_CLASSES,
+    RANGE,
     add_data_option,
+    add_reading_options,
     add_tree_option,
+    path,
     positive,
     program_parser,
 )
@@ -53,9 +58,11 @@ from latent_domains.convert.backbone_options import (
 )
 from latent_domains.convert.torch import resnet18_backbone
 from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
+from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_domains
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
+from latent_domains.data.reading import chosen_reading
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 
@@ -78,6 +85,7 @@ def _options() -> argparse.Namespace:
     )
     backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
     add_tree_option(parser)
+    add_reading_options(parser)
     parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
     add_data_option(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
@@ -94,8 +102,10 @@ def _options() -> argparse.Namespace:
     check_backbone_options(parser, options)
     if isinstance(options.dataset, Path) and options.domains:
         parser.error(f"argument --domains: all folders of {options.dataset} are domains")
-    if options.folders_are_classes and not isinstance(options.dataset, Path):
-        parser.error(f"argument {FOLDERS_ARE_CLASSES}: it is about a folder of pictures")
+    if not isinstance(options.dataset, Path):
+        about = {FOLDERS_ARE_CLASSES: options.folders_are_classes, BACKGROUND: options.background, RANGE: options.range}
+        for option in (name for name, value in about.items() if value):
+            parser.error(f"argument {option}: it is about a folder of pictures")
     for domain in options.domains or ():
         if domain not in options.dataset.domains:
             parser.error(f"argument --domains: {domain!r}, expected some of {', '.join(options.dataset.domains)}")
@@ -104,8 +114,8 @@ def _options() -> argparse.Namespace:
 
 def _dataset(text: str) -> Dataset | Path:
     """A dataset of pictures, or a folder of them."""
-    if text not in DATASETS and Path(text).is_dir():
-        return Path(text)
+    if text not in DATASETS and (folder := path(text)).is_dir():
+        return folder
     if text not in IMAGES and not text.endswith(".json"):
         raise argparse.ArgumentTypeError(f"got {text!r}, expected one of {', '.join(IMAGES)}, FILE.json, or a folder")
     images = find_dataset(text)
@@ -141,11 +151,11 @@ def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Da
     check_apart([folder, out / name], "a folder of its own for the pictures and for their LMDBs")
     for domain in images.domains:
         print(f"{domain.name}: {domain.found.counted()} in {domain.folder}")
-    for note in images.notes:
+    for note in (*images.notes, *notes_on_copies(images, jobs)):
         print(f"note: {note}", flush=True)
     program, remedy = "tools.extract_features", "replace or remove it"
     usual = of_network(ANY_FEATURES)
-    like = DATASETS[usual.images]
+    like = replace(DATASETS[usual.images], reading=chosen_reading(options, images.entries))
     parts = plan_pictures(out / name, images, like, program=program, jobs=jobs, remedy=remedy)
     return describe_pictures(name, images, like, images.counts, usual.recipe, made_by), list(parts.values())
 

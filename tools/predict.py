@@ -17,10 +17,11 @@ if __name__ == "__main__":
 import sys
 from pathlib import Path
 
-from latent_domains.common.arguments import add_image_options, program_parser
+from latent_domains.common.arguments import add_image_options, add_reading_options, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.wording import count_of
 from latent_domains.data.image_list import folder_entries
+from latent_domains.data.reading import chosen_reading
 from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.runs.devices import add_mode_option, choose_mode
 from latent_domains.runs.predict import open_classifier
@@ -35,6 +36,7 @@ def main() -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     add_image_options(parser)
+    add_reading_options(parser, "as in training")
     add_mode_option(parser)
     options = parser.parse_args()
     entries, found = folder_entries(options.images)
@@ -42,7 +44,8 @@ def main() -> None:
     check_free(options.out, force=options.force, inputs=read)
     print(f"{options.images}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
     classifier = open_classifier(options.model, choose_mode(options.solver_mode, "GPU"))
-    predictions = predict(classifier, entries, jobs=options.jobs)
+    reading = chosen_reading(options, entries, classifier.description.preprocessing.reading)
+    predictions = predict(classifier, entries, reading=reading, jobs=options.jobs)
     images = write_predictions(options.out, predictions, classifier.description.classes)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""
     print(f"{options.out}: {count_of(images, 'image')}{left_out}")

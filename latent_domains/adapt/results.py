@@ -6,9 +6,11 @@ from pathlib import Path
 
 from latent_domains.adapt.comparisons import comparison_lines
 from latent_domains.adapt.task import Paths, Task
+from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
+from latent_domains.data.lmdb_note import read_note
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.evaluate import summary
 from latent_domains.runs.lock import LOCK
@@ -91,10 +93,36 @@ def usage(paths: Paths) -> list[str]:
         "  net = cv2.dnn.readNetFromONNX(model + '.onnx')",
         "  p = form['preprocessing']",
         "  channels, height, width = p['stored_shape']",
-        "  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')",
+        *_reading(paths),
         "  side = p['crop'] or height",
         "  top = (height - side) // 2",
         "  image = (image[top : top + side, top : top + side] - p['mean']) * p['scale']",
         "  net.setInput(image.transpose(2, 0, 1)[None].astype('float32'))",
         "  print(form['classes'][net.forward().argmax()])",
+    ]
+
+
+def _reading(paths: Paths) -> list[str]:
+    """Lines of the program that read a picture as the set's were read."""
+    usual = ["  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')"]
+    made_of = [read_note(lmdb).made_of for lmdb in paths.lmdbs.glob("*")]
+    options = {option for one in made_of if one for option in one.reading}
+    if not options:
+        return usual
+    opaque = [
+        "  if whole.shape[2:] == (4,):  # transparent parts show the background",
+        "      opacity = whole[..., 3:] / 255",
+        "      image = image * opacity + (1 - opacity) * p['reading']['background']",
+    ]
+    scaled = [
+        "  if whole.dtype != 'uint8':  # more than 8 bits",
+        "      low, high = p['reading']['range']",
+        "      image = ((whole - float(low)) * 255 / (high - low)).clip(0, 255)",
+        "      image = image if image.ndim == 3 else cv2.merge([image] * 3)",
+    ]
+    return [
+        "  image, whole = cv2.imread('image.png'), cv2.imread('image.png', cv2.IMREAD_UNCHANGED)",
+        *(opaque if BACKGROUND in options else []),
+        *(scaled if RANGE in options else []),
+        "  image = cv2.resize(image.round().astype('uint8'), (width, height)).astype('float32')",
     ]

@@ -68,7 +68,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
         data_order="shuffled",  # such sets are small, and epochs many
         solver_mode="CPU" if task.learner.on_features else "GPU",
     )
-    data = describe_pictures(task.paths.name, images, task.learner.pictures, counts, recipe, task.command)
+    data = describe_pictures(task.paths.name, images, task.pictures, counts, recipe, task.command)
     if task.learner.on_features:
         data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
     k = chosen["k"]
@@ -201,7 +201,7 @@ def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -
 
     def predictions() -> None:
         classifier = open_classifier(paths.model, requested_mode(solver_mode) or mode_of(folder))
-        found = predict(classifier, images.target_entries, jobs=jobs, desc=paths.predictions.name)
+        found = predict(classifier, images.target_entries, reading=task.reading, jobs=jobs, desc=paths.predictions.name)
         labelled = any(target.labelled for target in images.targets)
         write_predictions(paths.predictions, found, images.classes, labelled=labelled)
 
@@ -210,5 +210,7 @@ def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -
     yield Stage([paths.predictions], predictions)
     if folder.experiment.method.finds_domains:
         yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
-    yield Stage([paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report))
+    yield Stage(
+        [paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=folder.path)
+    )
     yield Stage([paths.readme], lambda: write_readme(task, folder))

@@ -14,6 +14,8 @@ from latent_domains.data.domain_images import TaskImages, keep_readable
 from latent_domains.data.lmdb_io import count, read, record_names
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.names import folder_label
+from latent_domains.data.pixels import USUAL, Reading
+from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.description import description_file
 from latent_domains.models.model import model_files
@@ -60,13 +62,22 @@ class Paths:
 
 @dataclass(frozen=True)
 class Task:
-    """``images`` for a learner, the options of the method that are ``chosen``, and the ``command`` that asks for it."""
+    """``images`` for a learner, the options of the method that are ``chosen``, the ``command`` that asks for it.
+
+    ``reading`` says how pictures are read.
+    """
 
     paths: Paths
     images: TaskImages
     learner: Learner
     chosen: Mapping[str, Any]
     command: str
+    reading: Reading = USUAL
+
+    @property
+    def pictures(self) -> Dataset:
+        """A dataset with pictures as the learner takes them, read as this task reads them."""
+        return replace(self.learner.pictures, reading=self.reading)
 
     @property
     def in_order(self) -> list["Task"]:
@@ -84,7 +95,7 @@ def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool, replace_others:
     """
     remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
     how = {"program": "tools.adapt", "jobs": jobs, "remedy": remedy, "skip_unreadable": skip_unreadable}
-    parts = plan_pictures(task.paths.lmdbs, task.images, task.learner.pictures, **how)
+    parts = plan_pictures(task.paths.lmdbs, task.images, task.pictures, **how)
     build_missing(list(parts.values()), force=replace_others)
     return {name: count(part.path) for name, part in parts.items()}
 
@@ -116,7 +127,7 @@ def extract_features(task: Task, experiment: Experiment, *, jobs: int, replace_o
     Raises ProgramError if those of other pictures or of other weights are in their place (unless ``replace_others``).
     """
     paths, features, parts = task.paths, experiment.data, []
-    of = replace(task.learner.pictures, name=paths.name) if features.features else features
+    of = replace(task.pictures, name=paths.name) if features.features else features
     if features.features:
         extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)

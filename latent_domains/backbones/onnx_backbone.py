@@ -66,7 +66,10 @@ class OnnxBackbone:
         self._chosen = chosen
         wanted = with_outputs(model, dict.fromkeys(chosen))
         self._runtime = Runtime(wanted.SerializeToString(), name=name, threads=1)  # threads share out pictures
+        self._last: set[str] = set()
         blank = self._run(np.zeros((3, self._crop, self._crop), np.float32))
+        if self._last:
+            self._description["channels_last"] = " ".join(sorted(self._last))
         self.early_size = sum(2 * len(rows) for rows in blank[1:])
         self.row_size = len(blank[0]) + self.early_size
         are_means = [np.repeat(False, len(blank[0])), *(np.repeat([True, False], len(rows)) for rows in blank[1:])]
@@ -105,12 +108,19 @@ class OnnxBackbone:
         """The final row (C), and each early map as C×(H·W)."""
         values = self._runtime.forward({self._input: pixels[np.newaxis]})
         final, *maps = (values[name] for name in self._chosen)
-        if final.shape not in ((1, final.size), (1, final.size, 1, 1)):
+        if final.size != max(final.shape, default=0):
             raise self._not_expected(self._chosen[0], final, "a row of numbers: 1×C or 1×C×1×1")
-        for name, of_map in zip(self._chosen[1:], maps, strict=True):
-            if of_map.ndim != 4 or len(of_map) != 1:
-                raise self._not_expected(name, of_map, "maps of several channels: 1×C×H×W")
-        return [final.ravel(), *(of_map.reshape(of_map.shape[1], -1) for of_map in maps)]
+        return [final.ravel(), *map(self._by_channel, self._chosen[1:], maps)]
+
+    def _by_channel(self, name: str, of_map: NDArray[np.float32]) -> NDArray[np.float32]:
+        """A map as C×(H·W). Some nets have 1×H×W×C: there the equal sides of the square come first."""
+        if of_map.ndim != 4 or len(of_map) != 1:
+            raise self._not_expected(name, of_map, "maps of several channels: 1×C×H×W or 1×H×W×C")
+        one, two, three = of_map.shape[1:]
+        if one == two != three:
+            self._last.add(name)
+            return of_map.reshape(one * two, three).T
+        return of_map.reshape(one, two * three)
 
     def _not_expected(self, name: str, found: NDArray[np.float32], expected: str) -> ProgramError:
         return ProgramError(f"{self._name}: {name} is {by(found.shape)} for one picture, expected {expected}")
@@ -127,6 +137,9 @@ def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
     dims = only.type.tensor_type.shape.dim
     if len(dims) != 4:
         raise ProgramError(f"{where}: its input {only.name} has {len(dims)} axes, expected pictures, N×3×H×W")
+    if dims[1].dim_value not in (0, 3):  # 0: its size is free
+        found = "×".join(str(dim.dim_value or "N") for dim in dims)
+        raise ProgramError(f"{where}: its input {only.name} is {found}, expected pictures, N×3×H×W")
     side = crop or dims[2].dim_value
     if not side:
         raise ProgramError(f"{where}: the size of its input {only.name} is free: --crop says the side of the square")

@@ -40,11 +40,11 @@ def describe_pictures(
 
 
 def plan_pictures(lmdbs: Path, images: TaskImages, like: Dataset, **how: Any) -> dict[str, PlannedLmdb]:
-    """Plan an LMDB of each domain, in the folder ``lmdbs``, of pictures as ``like`` stores them.
+    """Plan an LMDB of each domain, in the folder ``lmdbs``, of pictures as ``like`` reads and stores them.
 
     ``how`` are options of :func:`plan_of_images`.
     """
-    form = Format(like.stored_shape[1:])
+    form = Format(like.stored_shape[1:], reading=like.reading)
     return {
         domain.name: plan_of_images(lmdbs / domain.name, domain.entries, images.classes, form, order=(0, number), **how)
         for number, domain in enumerate(images.domains)

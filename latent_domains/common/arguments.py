@@ -26,16 +26,64 @@ class _Parser(ArgumentParser):
 
 
 def path(text: str) -> Path:
-    """Read a path. An empty one, from an unset shell variable, is an error: pathlib would take it for this folder."""
+    """Read a path. ~ is the home folder, which shells put in only where a word begins with it: not in --out=~/kinds.
+
+    An empty one, from an unset shell variable, is an error: pathlib would take it for this folder.
+    """
     if not text:
         raise ArgumentTypeError("got '', expected a path (. is this folder)")
-    return Path(text)
+    try:
+        return Path(text).expanduser() if text.startswith("~") else Path(text)
+    except RuntimeError as error:
+        raise ArgumentTypeError(f"got {text!r}, expected the home folder of a user who is known here") from error
 
 
 def add_image_options(parser: ArgumentParser) -> None:
     """The options of every program that reads many images."""
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--jobs", type=positive, default=cores, help="threads that read images (default: one a core)")
+
+
+BACKGROUND, RANGE = "--background", "--range"
+
+
+def add_reading_options(parser: ArgumentParser, otherwise: str = "") -> None:
+    """The options of every program that reads pictures of others: what a Reading holds, None by default.
+
+    ``otherwise`` says what the default is, if it is not the usual one.
+    """
+    parser.add_argument(
+        BACKGROUND,
+        type=colour,
+        metavar="COLOUR",
+        help=f"what transparent parts of pictures show: white, black or #RRGGBB (default: {otherwise or 'white'})",
+    )
+    parser.add_argument(
+        RANGE,
+        type=ends,
+        metavar="LOW:HIGH",
+        help="values that become black and white in PNG and TIFF of more than 8 bits "
+        f"(default: {otherwise or 'all of 16 bits, if a picture uses them'})",
+    )
+
+
+def colour(text: str) -> tuple[int, int, int]:
+    """Read a colour; return B, G, R."""
+    text = {"white": "#ffffff", "black": "#000000"}.get(text, text)
+    if not re.fullmatch("#[0-9A-Fa-f]{6}", text):
+        raise ArgumentTypeError(f"got {text!r}, expected white, black or #RRGGBB in hexadecimal digits")
+    red, green, blue = bytes.fromhex(text[1:])
+    return blue, green, red
+
+
+def ends(text: str) -> tuple[float, float]:
+    """Read a range of numbers, such as 0:4095."""
+    expected = "two numbers LOW:HIGH, the first one smaller, such as 0:4095"
+    low, _, high = text.partition(":")
+    found = tuple(real(part, lambda value: abs(value) <= 1e30, expected) for part in (low, high))
+    if not found[0] < found[1]:
+        raise ArgumentTypeError(f"got {text!r}, expected {expected}")
+    return found
 
 
 FOLDERS_ARE_CLASSES = "--folders-are-classes"

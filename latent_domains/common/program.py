@@ -85,7 +85,8 @@ def _line_about(error: BaseException) -> str | None:
         text = f"found {error.object!r}, expected a name in UTF-8"
     elif not isinstance(error, ProgramError | OSError) and "Symlink loop" not in text:  # that of Path.resolve
         return None
-    return "error: " + harmless(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)")
+    said = harmless(text)  # which may be four times as long
+    return "error: " + (said if len(said) <= _LONGEST else f"{said[:_LONGEST]}… ({len(text)} characters)")
 
 
 def _is_interruption(error: BaseException | None) -> bool:

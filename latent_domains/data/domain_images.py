@@ -16,6 +16,7 @@ from latent_domains.data.image_list import (
     Found,
     composed,
     folder_entries,
+    in_order,
     is_image,
     read_class_tree,
     visible_folders,
@@ -59,6 +60,11 @@ class TaskImages:
     def domains(self) -> tuple[Domain, ...]:
         """The sources, then the targets."""
         return (*self.sources, *self.targets)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All images of all domains."""
+        return [entry for domain in self.domains for entry in domain.entries]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -197,7 +203,7 @@ def _read_trees(roots: Sequence[Path], folders_are_classes: bool, instead: Calla
 
 def _of_trees(names: Sequence[str], trees: Sequence[ClassTree]) -> TaskImages:
     """The images of the sources' trees."""
-    classes = tuple(sorted({name for tree in trees for name in tree.class_names}))
+    classes = tuple(in_order(name for tree in trees for name in tree.class_names))
     sources = [
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
         for name, tree in zip(names, trees, strict=True)

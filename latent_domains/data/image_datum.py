@@ -1,9 +1,8 @@
 """Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads.
 
-``tools.build_lmdb`` names the three exceptions.
+``tools.build_lmdb`` names the four exceptions.
 """
 
-import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,11 +16,13 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common import pixel_limit
+from latent_domains.common.arguments import BACKGROUND
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by
+from latent_domains.common.wording import by, count_of
 from latent_domains.data.image_list import Entry, printable
-from latent_domains.data.lmdb_io import decoded, encoded_datum, image_datum
+from latent_domains.data.lmdb_io import encoded_datum, image_datum
+from latent_domains.data.pixels import BEGINNINGS, USUAL, Reading, check_whole, decoded, read_pixels
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Format:
     gray: bool = False
     encoded: str | None = None
     """``jpg`` or ``png``: stored as such a file, which holds what raw pixels would; None: raw pixels."""
+    reading: Reading = USUAL
 
 
 @dataclass(frozen=True)
@@ -41,16 +43,15 @@ class Made:
 
     datum: bytes = b""
     failure: str | None = None
+    transparent: bool = False
+    several: bool = False
+    """Whether a part shows the background; whether the file has more pages than this."""
 
 
 def make(file: Path, label: int, form: Format) -> Made:
-    """Read, resize (bilinear) and store one image.
-
-    Some versions of OpenCV fill what a JPEG that was cut short lacks with gray and say nothing; here it is a failure
-    like any other.
-    """
+    """Read, resize (bilinear) and store one image."""
     try:
-        return Made(_datum(file_contents(file), label, form).SerializeToString())
+        return _made(file_contents(file), label, form)
     except OSError as error:
         return Made(failure=error.strerror or str(error))
     except ValueError as error:
@@ -61,21 +62,16 @@ def make(file: Path, label: int, form: Format) -> Made:
         return Made(failure=f"OpenCV refuses it: {error.err}")
 
 
-def _datum(data: bytes, label: int, form: Format) -> Datum:
-    """Return the Datum of an image file's contents. Raises ValueError or cv2.error if they are no whole image."""
-    may_stay = form.encoded is not None and form.resize is None and not form.gray
-    kept = _pixels_if_plain(data, form.encoded) if may_stay else None
-    kind = cv2.IMREAD_GRAYSCALE if form.gray else cv2.IMREAD_COLOR
-    largest = _largest_value(data)
-    image = decoded(data, kind | (cv2.IMREAD_ANYDEPTH if largest else 0)) if kept is None else kept
-    if _cut_short(data):
-        raise ValueError(f"a JPEG that was cut short after {len(data)} bytes")
-    if image is None:
-        raise ValueError(f"{len(data)} bytes that OpenCV cannot decode as an image")
-    if largest:
-        image = np.minimum(np.rint(image * (255 / largest)), 255).astype(np.uint8)
-    if kept is not None:
-        return encoded_datum(data, label)  # it is what is asked for: no second loss
+def _made(data: bytes, label: int, form: Format) -> Made:
+    """Make the Datum of an image file's contents. Raises ValueError or cv2.error if they are no whole image."""
+    if form.encoded and form.resize is None and not form.gray and _is_plain(data, form.encoded):
+        return Made(encoded_datum(data, label).SerializeToString())  # it is what is asked for: no second loss
+    pixels = read_pixels(data, form.reading, gray=form.gray)
+    datum = _stored(pixels.image, label, form)
+    return Made(datum.SerializeToString(), transparent=pixels.transparent, several=pixels.several)
+
+
+def _stored(image: NDArray[np.uint8], label: int, form: Format) -> Datum:
     if form.resize is not None:
         height, width = form.resize
         image = cv2.resize(image, (width, height))
@@ -87,63 +83,33 @@ def _datum(data: bytes, label: int, form: Format) -> Datum:
     return encoded_datum(encoded.tobytes(), label)
 
 
-def file_contents(file: Path) -> bytes:
-    """Read a file. Raises OSError if it is no regular file, which may have no end, or too large for a picture."""
+def file_contents(file: Path, most: int = -1) -> bytes:
+    """Read a file, or its first bytes.
+
+    Raises OSError if it is no regular file, which may have no end, or too large for a picture.
+    """
     status = file.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise OSError("a FIFO, a device or a socket, expected a regular file")
     if status.st_size > pixel_limit.most_bytes():
         raise OSError(f"{status.st_size} bytes, more than a picture of {pixel_limit.most_pixels()} pixels has")
-    return file.read_bytes()
+    with file.open("rb") as stream:
+        return stream.read(most)
 
 
-_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])", re.DOTALL)
-"""Of a JPEG, if it ends a scan: inside one every byte FF is followed by 00 or a restart number."""
+def _is_plain(data: bytes, form: str) -> bool:
+    """Whether a file is one of a format from which Caffe, which decodes it as it is, gets upright B, G, R.
 
-
-def _cut_short(data: bytes) -> bool:
-    """Whether a JPEG ends before its end-of-image marker.
-
-    Segments are passed over, for a preview in one has such a marker too.
+    Raises ValueError or cv2.error as :func:`read_pixels` does.
     """
-    if not data.startswith(_BEGINNINGS["jpg"]):
+    if not data.startswith(BEGINNINGS[form]):
         return False
-    place = 2
-    while marker := _MARKER.search(data, place):
-        if marker[1] == b"\xd9":
-            return False
-        place = marker.end() + int.from_bytes(data[marker.end() : marker.end() + 2])  # of the segment, or scan's header
-    return True
-
-
-_PGM = re.compile(rb"P([2356])" + 3 * rb"(?:\s|#[^\r\n]*[\r\n])+(\d+)")
-"""Kind, width, height and largest value of a PGM or a PPM, with blanks and comments between them."""
-
-
-def _largest_value(data: bytes) -> int | None:
-    """The largest value of a PGM or a PPM for which OpenCV takes another one: 255 or 65,535, but in text below 256."""
-    header = _PGM.match(data)
-    largest = int(header[4]) if header else 255
-    heeded = largest in (255, 65535) or (largest < 255 and header[1] in b"23")
-    return None if heeded or not 0 < largest < 65536 else largest
-
-
-_BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}
-"""Of the files of each format, whatever they are called."""
-
-
-def _pixels_if_plain(data: bytes, form: str) -> NDArray[np.uint8] | None:
-    """The pixels of a file of a format if Caffe, which decodes it as it is, gets upright B, G, R; else None.
-
-    Raises cv2.error as :func:`decoded` does.
-    """
-    if not data.startswith(_BEGINNINGS[form]):
-        return None
+    check_whole(data)
     image = decoded(data, cv2.IMREAD_UNCHANGED)
     if image is None or image.dtype != np.uint8 or image.shape[2:] != (3,):
-        return None
+        return False
     may_be_turned = b"Exif" in data or b"eXIf" in data  # by its orientation, which IMREAD_COLOR respects
-    return None if may_be_turned and not np.array_equal(image, decoded(data, cv2.IMREAD_COLOR)) else image
+    return not may_be_turned or np.array_equal(image, decoded(data, cv2.IMREAD_COLOR))
 
 
 def make_readable(
@@ -152,13 +118,36 @@ def make_readable(
     """Yield each entry that can be read, in order, with what ``make`` returns; ``jobs`` threads do the work.
 
     One that cannot is named on stderr and left out or, unless ``skip``, raises ProgramError with ``remedy`` at its end.
+    Notes on stderr count those of which a part is transparent, and those that are first pages.
     """
     cv2.setNumThreads(1)  # ours are the parallelism: OpenCV works outside the interpreter's lock
+    transparent, several = _Noted(), _Noted()
     made_in_order = in_threads(lambda entry: make(entry.file, entry.label, form), entries, jobs)
     for entry, made in zip(entries, made_in_order, strict=True):
         if made.failure is None:
+            transparent.add(entry, made.transparent)
+            several.add(entry, made.several)
             yield entry, made
         elif skip:
             tqdm.write(f"left out {printable(entry.file)}: {made.failure}", file=sys.stderr)
         else:
             raise ProgramError(f"{entry.file}: {made.failure}{remedy}")
+    transparent.say(f"transparent parts become {form.reading.words[BACKGROUND]} ({BACKGROUND})")
+    several.say("the first of several pages is taken")
+
+
+@dataclass
+class _Noted:
+    """Pictures of which a note tells something."""
+
+    number: int = 0
+    first: Entry | None = None
+
+    def add(self, entry: Entry, is_one: bool) -> None:
+        self.number += is_one
+        self.first = self.first or (entry if is_one else None)
+
+    def say(self, what: str) -> None:
+        if self.first:
+            number, file = count_of(self.number, "picture"), printable(self.first.file)
+            tqdm.write(f"note: {number}, such as {file}: {what}", file=sys.stderr)

@@ -5,7 +5,7 @@ import re
 import stat
 import unicodedata
 from codecs import BOM_UTF8
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,7 +50,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
     """Read lines ``PATH LABEL``; PATH is relative to ``root`` and may begin with blanks and hold some.
 
     Blank lines are left out. Raises ProgramError naming the line that has no path or no label of a Datum after the last
-    blank.
+    blank, or several labels.
     """
     expect_file(path, "a text file of lines 'PATH LABEL'", missing_ok=True)
     try:
@@ -66,6 +66,11 @@ def read_list(path: Path, root: Path) -> list[Entry]:
             raise ProgramError(
                 f"list {path}, line {number}: found {line!r}, expected 'PATH LABEL', the label a whole number from "
                 f"{_LABELS[0]} to {_LABELS[-1]}"
+            )
+        if _LINE.fullmatch(fields[1]) and not (root / fields[1]).exists():
+            raise ProgramError(
+                f"list {path}, line {number}: found {line!r} and no picture {fields[1]!r}, expected one label: a "
+                "Datum has one"
             )
         entries.append(Entry(str(root / fields[1]), fields[1], int(fields[2])))
     if not entries:
@@ -99,6 +104,13 @@ def class_of(folder: Path) -> str:
             f"{folder.parent}: the class folder {name!r} has a name that no text file can hold: rename it"
         )
     return composed(name)
+
+
+def in_order(classes: Iterable[str]) -> list[str]:
+    """Each class once: by their numbers if all names are numbers, else sorted as texts."""
+    names = set(classes)
+    numbered = all(re.fullmatch("[0-9]{1,18}", name) for name in names)
+    return sorted(names, key=lambda name: (int(name) if numbered else 0, name))
 
 
 @dataclass
@@ -200,8 +212,8 @@ class ClassTree:
 
     @property
     def class_names(self) -> list[str]:
-        """Names of the classes, sorted."""
-        return sorted({folder.class_name for folder in self.folders})
+        """Names of the classes, in their order."""
+        return in_order(folder.class_name for folder in self.folders)
 
     @property
     def found(self) -> Found:

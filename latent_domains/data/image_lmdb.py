@@ -16,6 +16,7 @@ from latent_domains.data.image_datum import Format, file_contents, make_readable
 from latent_domains.data.image_list import Entry, size
 from latent_domains.data.lmdb_note import of_pictures
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
+from latent_domains.data.pixels import Reading, decided_by
 
 VERSION = 1
 """Raised whenever the same images and seed give other records or another order."""
@@ -67,7 +68,7 @@ def plan_of_images(
     }
     shuffled = [entries[i] for i in np.random.default_rng(order).permutation(len(entries))]
     records = partial(_records, path, shuffled, form, jobs, skip_unreadable, f"; {remedy}")
-    return plan_of_files(path, entries, classes, origin, records, jobs)
+    return plan_of_files(path, entries, classes, origin, records, form.reading, jobs)
 
 
 def plan_of_files(
@@ -76,11 +77,16 @@ def plan_of_files(
     classes: tuple[str, ...],
     origin: Mapping[str, str | int],
     make: Callable[[], NewRecords],
+    reading: Reading,
     jobs: int,
 ) -> PlannedLmdb:
-    """Return a part that ``make`` makes of image files; ``origin`` says how. They are compared by their contents."""
+    """Return a part that ``make`` makes of image files; ``origin`` says how. They are compared by their contents.
+
+    The ``reading`` counts as far as some pictures depend on it.
+    """
     named = {"part": path.name, "images": len(entries), FINGERPRINT: _fingerprint(entries)}
-    material = of_pictures(stamp(entry.path for entry in entries), partial(_hash, path.name, entries, jobs))
+    now = str(Digest([("files", stamp(entry.path for entry in entries)), ("reading", str(reading))]))
+    material = of_pictures(now, partial(_read, path.name, entries, reading, jobs))
     return PlannedLmdb(path, {**origin, **named}, make, classes, material=material)
 
 
@@ -106,14 +112,20 @@ def _fingerprint(entries: Sequence[Entry]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _hash(name: str, entries: Sequence[Entry], jobs: int) -> str:
-    """Return a hash of the images' names and contents; what cannot be read has none."""
+def _read(name: str, entries: Sequence[Entry], reading: Reading, jobs: int) -> tuple[str, dict[str, str]]:
+    """Return a hash of the images' names and contents, and the options on which their pixels depend.
+
+    What cannot be read has no contents.
+    """
+    depends: dict[str, str] = {}
 
     def contents(entry: Entry) -> tuple[str, bytes]:
         try:
-            return entry.name, file_contents(entry.file)
+            data = file_contents(entry.file)
         except OSError:
             return entry.name, b""
+        depends.update(decided_by(data, reading))
+        return entry.name, data
 
     read = in_threads(contents, entries, jobs)
-    return str(Digest(tqdm(read, f"hash {name}", len(entries), unit="img", delay=2, leave=False)))
+    return str(Digest(tqdm(read, f"hash {name}", len(entries), unit="img", delay=2, leave=False))), depends

@@ -13,7 +13,14 @@ from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_note import read_note
-from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build_missing, common_classes, common_features
+from latent_domains.data.lmdb_plans import (
+    NewRecords,
+    PlannedLmdb,
+    build_missing,
+    common_classes,
+    common_features,
+    note_on_classes,
+)
 from latent_domains.data.names import own_name
 from latent_domains.data.shares import check_shares, mixture_counts, shares_text
 
@@ -47,6 +54,7 @@ def join(
     if out.exists() and read_note(out).recipe.get("program") != PROGRAM:  # where OUT was forgotten it is the last input
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
     counts = _count_alike(inputs)
+    note_on_classes(inputs)
     origin = {
         "program": PROGRAM,
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),

@@ -1,6 +1,7 @@
 """What the folders of a tree are: classes or, as what lies below them says, domains that hold the classes."""
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,11 @@ from latent_domains.data.image_list import ClassTree, composed
 PARTS = {"data", "image", "images", "img", "imgs", "jpegimages", "pics", "pictures"}
 PARTS |= {"test", "testing", "train", "training", "val", "valid", "validation"}
 """What folders between a domain and its classes are called, in lower case."""
+
+
+MASKS = {"annotation", "annotations", "ground_truth", "groundtruth", "gt", "label", "labels", "mask", "masks"}
+MASKS |= {"segmentation", "segmentations"}
+"""What folders beside those of pictures are called that hold no pictures to classify."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,19 @@ class Domains:
     """Not so for a lone folder of any name that holds folders: it may be a class."""
 
     def error(self, instead: str, otherwise: str | None = None) -> ProgramError:
-        """The error for the program that took them for classes: what is to be done if they are domains, and if not."""
+        """The error for the program that took them for classes: what is to be done if they are domains, and if not.
+
+        Folders that hold pictures and masks are classes, whose masks are no pictures of them.
+        """
+        masks = [name for name in self.classes if _plain(name) in MASKS]
+        pictures = [name for name in self.classes if name not in masks]
+        if masks and len(pictures) == 1:
+            first, named = self.folders[0], some(folder.name for folder in self.folders)
+            link = shlex.join(["ln", "-s", str((first / pictures[0]).resolve()), f"DIR/{first.name}"])
+            return ProgramError(
+                f"{self.root}: its folders {named} hold {some(masks)} beside {pictures[0]}, which would be pictures, "
+                f"too: make a folder DIR of links to {pictures[0]} alone, as by {link}"
+            )
         folders, classes = some(str(folder.relative_to(self.root)) for folder in self.folders), some(self.classes)
         if len(self.folders) == 1:
             looks = f"folder {folders} holds the folders {classes}, so it looks like a domain, not a class"

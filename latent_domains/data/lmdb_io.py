@@ -30,6 +30,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
 from latent_domains.data.lmdb_folder import is_lmdb, other_files
 from latent_domains.data.lmdb_note import Material, Note, noted_contents, of_lmdbs, stamp_of, write_note
+from latent_domains.data.pixels import decoded
 
 FIRST_MAP_SIZE = 64 << 20
 """Bytes of address space a new LMDB starts with; doubled whenever it is full."""
@@ -76,18 +77,6 @@ def datum_image(datum: Datum) -> NDArray[np.uint8]:
     if len(datum.data) != shape[0] * shape[1] * shape[2]:
         raise ValueError(f"{len(datum.data)} bytes of data, expected {by(shape)}")
     return np.frombuffer(datum.data, np.uint8).reshape(shape)
-
-
-def decoded(data: bytes, flags: int) -> NDArray[np.uint8] | None:
-    """The pixels of an image file, None if it is none or damaged. Raises cv2.error, such as for one that is too large.
-
-    A PNG may name 4 GB in a file of a few bytes, and OpenCV would take them first.
-    """
-    place, name = 8, b""
-    while data.startswith(b"\x89PNG\r\n\x1a\n") and place < len(data) and name != b"IEND":
-        name = data[place + 4 : place + 8]
-        place += 12 + int.from_bytes(data[place : place + 4], "big")  # of a chunk: size, name, contents, checksum
-    return cv2.imdecode(np.frombuffer(data, np.uint8), flags) if 8 <= place <= len(data) else None
 
 
 def key_text(key: bytes) -> str:

@@ -25,6 +25,8 @@ class MadeOf:
     stamp: str
     lmdbs: dict[str, str] = field(default_factory=dict)
     """The hash of the records of each."""
+    reading: dict[str, str] = field(default_factory=dict)
+    """The options on which the pixels of some pictures depend, and their values."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,14 @@ class Material:
     """Read all of it."""
 
 
-def of_pictures(now: str, read: Callable[[], str]) -> Material:
-    """Pictures, whose stamp is ``now``; ``read`` returns the hash of their names and contents."""
-    return Material(now, lambda: MadeOf(read(), now))
+def of_pictures(now: str, read: Callable[[], tuple[str, dict[str, str]]]) -> Material:
+    """Pictures, whose stamp is ``now``; ``read`` returns the hash of their names and contents, and ``reading``."""
+
+    def made_of() -> MadeOf:
+        sha256, reading = read()
+        return MadeOf(sha256, now, reading=reading)
+
+    return Material(now, made_of)
 
 
 def of_lmdbs(lmdbs: Sequence[Path], contents: Callable[[Path], str]) -> Material:

@@ -1,5 +1,6 @@
 """LMDBs that are planned: each is built with a note of how, by which the next run knows that it is there already."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from tqdm import tqdm
 
 from latent_domains.common.files import is_absent, read_text
 from latent_domains.common.program import ProgramError
+from latent_domains.common.wording import some
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
 from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE, is_lmdb
@@ -128,6 +130,8 @@ def _other_contents(note: Note, found: Note) -> str:
     """What differs from the contents in a note, in words; empty if nothing does."""
     if note.made_of and note.made_of.sha256 != found.made_of.sha256:
         return f"made with other images: their sha256 was {note.made_of.sha256}, is {found.made_of.sha256}"
+    if note.made_of and (different := _differences(note.made_of.reading, found.made_of.reading)):
+        return f"made with {different}"
     if note.sha256 != found.sha256:
         return f"changed since it was made: the sha256 of its records was {note.sha256}, is {found.sha256}"
     return ""
@@ -172,6 +176,19 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
         if names != classes[first]:
             raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
     return classes[first] if len(classes) == len(lmdbs) else ()
+
+
+def note_on_classes(lmdbs: Sequence[Path]) -> None:
+    """Print a note if some LMDBs say what their labels mean, and others do not."""
+    silent = [lmdb for lmdb in lmdbs if not classes_of(lmdb)]
+    if silent and len(silent) < len(lmdbs):
+        named = next(lmdb for lmdb in lmdbs if lmdb not in silent)
+        labels = some(f"{label} {name}" for label, name in enumerate(classes_of(named)))
+        tqdm.write(
+            f"note: {some(map(str, silent), 3)}: no {CLASSES} says what its labels mean; make sure that it is what "
+            f"those of {named} mean ({labels})",
+            file=sys.stderr,
+        )
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.validation import Number, Positive, Rate
+from latent_domains.data.pixels import USUAL, Reading
 
 Values = NDArray[np.uint8 | np.float32]
 """A stored image: C×H×W, colour as B, G, R."""
@@ -16,13 +17,14 @@ Values = NDArray[np.uint8 | np.float32]
 class Preprocessing:
     """``stored_shape`` is channels, height and width that an image is resized to; ``crop`` the side of the square in
     the middle that the net sees of it (None: all of it). Pixels enter as (value - ``mean``) * ``scale``, with one mean
-    for all channels or one for each (B, G, R).
+    for all channels or one for each (B, G, R). ``reading`` says how a file becomes pixels.
     """
 
     stored_shape: tuple[Positive, Positive, Positive]
     crop: Positive | None
     mean: tuple[Number, ...]
     scale: Rate
+    reading: Reading = USUAL
 
     @property
     def shape(self) -> tuple[int, int, int]:

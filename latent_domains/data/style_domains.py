@@ -181,6 +181,11 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
     return StyleDomains(**vars(found), agreement=agreement, stability=stability, unstable=unstable)
 
 
+def divides_with_classes(rows: Rows, seed: int) -> bool:
+    """Say whether halves agree on a division of pictures from which the effects of classes are not taken away."""
+    return _whole(rows, np.zeros(len(rows), np.int64), seed).is_several
+
+
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
     """The same domains, without a look at how stable they are."""
     return _divide(_whole(rows, classes, seed), k)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
-from latent_domains.data.style_domains import Agreement, StyleDomains, find_style_domains
+from latent_domains.data.pixels import Reading
+from latent_domains.data.style_domains import Agreement, StyleDomains, divides_with_classes, find_style_domains
 from latent_domains.discovery.pictures import Statistics
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
@@ -22,9 +23,11 @@ class Discovery:
     """The latent domains of the pictures of one folder or several; ``asked`` is their number where it was given."""
 
     images: TaskImages
+    reading: Reading
     statistics: Statistics
     found: StyleDomains
     asked: int | None
+    seed: int
 
     @cached_property
     def against_folders(self) -> DomainUsage:
@@ -48,11 +51,36 @@ class Discovery:
         np.add.at(counts, (self.statistics.classes, self.found.domains), 1)
         return counts
 
+    @property
+    def too_few(self) -> str:
+        """What is too few, where no division is looked for."""
+        number, different = len(self.statistics.rows), len(np.unique(self.statistics.rows, axis=0))
+        return "too few pictures" if different == number else f"too few that differ, {different} of {number},"
+
+    @cached_property
+    def notes(self) -> list[str]:
+        """Why classes may hide domains, a line each."""
+        of_class = np.unique(self.statistics.classes, return_counts=True)[1]
+        number, lone = len(self.statistics.files), int((of_class == 1).sum())
+        if not self.images.classes or len(of_class) == 1:
+            return []
+        if 2 * lone >= number:
+            return [
+                f"{lone} of {number} pictures are the only one of their class: the class's effect is then the picture "
+                "itself, and taking it away leaves nothing to divide by (--unlabelled does not take it away)"
+            ]
+        if self.asked is None and self.found.k == 1 and divides_with_classes(self.statistics.rows, self.seed):
+            return [
+                "the classes' effects are taken away, and one domain is left; with them, halves agree on a division. "
+                "Where each class is of one kind, class and kind cannot be told apart (--unlabelled divides by both)"
+            ]
+        return []
+
     def summary(self) -> list[str]:
         """What was found, a line each."""
         found, number = self.found, len(self.statistics.files)
         domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
-        how = "as asked" if self.asked else "too few pictures to look for more"
+        how = "as asked" if self.asked else f"{self.too_few} to look for more"
         if found.agreement:
             how = halves_agree(found.agreement)
         how += ", but no division is found again in half of the pictures" if found.unstable else ""
@@ -71,11 +99,11 @@ def halves_agree(found: Agreement) -> str:
     return f"halves agree on {found.k} clusters to {found.halves:.2f}, those of one cloud to {found.cloud:.2f}"
 
 
-def discover(images: TaskImages, statistics: Statistics, k: int | None, seed: int) -> Discovery:
+def discover(images: TaskImages, reading: Reading, statistics: Statistics, k: int | None, seed: int) -> Discovery:
     """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
     classes = statistics.classes if images.classes else np.zeros(len(statistics.files), np.int64)
     numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)  # of a class no picture may be readable
-    return Discovery(images, statistics, find_style_domains(statistics.rows, numbered, k, seed), k)
+    return Discovery(images, reading, statistics, find_style_domains(statistics.rows, numbered, k, seed), k, seed)
 
 
 def write_table(discovery: Discovery, out: Path) -> None:

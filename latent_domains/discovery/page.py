@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from latent_domains.common.files import write_text
 from latent_domains.data import lmdb_io
-from latent_domains.data.image_datum import Format, make_readable
-from latent_domains.data.image_list import UNKNOWN, Entry
+from latent_domains.data.image_datum import Format, make
+from latent_domains.data.image_list import UNKNOWN
 from latent_domains.data.style_domains import AGAIN, AGREEMENT
 from latent_domains.discovery.discover import Discovery, chosen, halves_agree
 from latent_domains.report.chart import Chart, latent_name
@@ -57,12 +57,13 @@ def _domains(discovery: Discovery) -> Section:
     header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
     if found.k == 1 and discovery.asked is None:
-        why = "They are too few to divide"
+        why = f"They are {discovery.too_few} to divide"
         if found.unstable:
             why = "No division is found again in half of the pictures"
         elif found.agreement:
             why = "Halves of the pictures do not agree enough more on a division than those of a cloud without gaps"
         blocks.append(Text(f"{why}: the pictures are taken for one domain."))
+    blocks += [Text(f"{note[0].upper()}{note[1:]}.", note=True) for note in discovery.notes]
     if usage.has_true_domains:
         title = "Folders against latent domains"
         blocks.append(Charts("folders", [matrix_chart(usage, title)], "Each row adds up to 100 %."))
@@ -82,11 +83,9 @@ def _pictures(discovery: Discovery) -> Section:
 
 
 def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) -> Chart:
-    entries = [Entry(str(file), file.name, UNKNOWN) for file in (discovery.statistics.files[i] for i in places)]
-    images = [
-        lmdb_io.datum_image(lmdb_io.Datum.FromString(made.datum))
-        for _, made in make_readable(entries, Format((SIDE, SIDE)), 1, skip=True)
-    ]
+    form = Format((SIDE, SIDE), reading=discovery.reading)
+    made = [make(discovery.statistics.files[i], UNKNOWN, form) for i in places]
+    images = [lmdb_io.datum_image(lmdb_io.Datum.FromString(one.datum)) for one in made if one.failure is None]
     sure = discovery.found.probability[places]
     title = f"{latent_name(domain)}, {kind}"
     if len(places) and discovery.found.k > 1:

@@ -19,6 +19,7 @@ from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.image_lmdb import plan_of_files
 from latent_domains.data.input_batches import record_values
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb
+from latent_domains.data.pixels import Reading
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2
@@ -26,7 +27,7 @@ FEWEST = 2
 
 
 def plan_statistics(
-    images: TaskImages, backbone: OnnxBackbone, out: Path, *, jobs: int, skip_unreadable: bool
+    images: TaskImages, backbone: OnnxBackbone, out: Path, *, reading: Reading, jobs: int, skip_unreadable: bool
 ) -> list[PlannedLmdb]:
     """An LMDB for each folder: the means of the channels of the backbone's early blocks, a record for each picture."""
     return [
@@ -35,22 +36,23 @@ def plan_statistics(
             folder.entries,
             images.classes,
             {"program": "tools.discover", **backbone.description},
-            partial(_records, out / folder.name, folder, backbone, jobs, skip_unreadable),
+            partial(_records, out / folder.name, folder, backbone, reading, jobs, skip_unreadable),
+            reading,
             jobs,
         )
         for folder in images.sources
     ]
 
 
-def _records(path: Path, folder: Domain, backbone: OnnxBackbone, jobs: int, skip: bool) -> NewRecords:
+def _records(path: Path, folder: Domain, backbone: OnnxBackbone, reading: Reading, jobs: int, skip: bool) -> NewRecords:
     def row(made: tuple[Entry, Datum]) -> tuple[str, Datum]:
         entry, datum = made
         picture = record_values(path, entry.name.encode(errors="surrogateescape"), datum, PICTURE_SHAPE)
         return entry.name, lmdb_io.feature_datum(backbone.features(picture)[backbone.early_means], entry.label)
 
     def read() -> Iterator[tuple[Entry, Datum]]:
-        remedy = "; --skip-unreadable leaves such pictures out"
-        for entry, made in make_readable(folder.entries, Format(PICTURE_SHAPE[1:]), jobs, skip=skip, remedy=remedy):
+        form, remedy = Format(PICTURE_SHAPE[1:], reading=reading), "; --skip-unreadable leaves such pictures out"
+        for entry, made in make_readable(folder.entries, form, jobs, skip=skip, remedy=remedy):
             yield entry, Datum.FromString(made.datum)
 
     return NewRecords(len(folder.entries), in_threads(row, read(), jobs))

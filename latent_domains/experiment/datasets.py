@@ -4,15 +4,16 @@ Where the paper, the work it refers to and the authors' published files differ, 
 """
 
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import Interval
 
+from latent_domains.common.arguments import path
 from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Rate, checked
 from latent_domains.common.wording import by, harmless
+from latent_domains.data.pixels import USUAL, Reading
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet
 from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
@@ -62,7 +63,7 @@ class Dataset:
     ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
     datasets the same. ``unlabelled`` are domains without labels: they can be targets, and no accuracy is
     measured on them. ``features`` says what the records are if they are no images. ``folder`` is that of the LMDBs in a
-    data folder (None: the name), of images stored in another size.
+    data folder (None: the name), of images stored in another size. ``reading`` says how files became pixels.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Dataset:
     unlabelled: tuple[str, ...] = ()
     features: Features | None = None
     folder: str | None = None
+    reading: Reading = USUAL
 
     @property
     def lmdbs(self) -> str:
@@ -130,7 +132,7 @@ class Dataset:
     @property
     def preprocessing(self) -> Preprocessing:
         """How an image becomes the network's input in tests."""
-        return Preprocessing(self.stored_shape, self.crop, self.mean, self.scale)
+        return Preprocessing(self.stored_shape, self.crop, self.mean, self.scale, self.reading)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -385,7 +387,7 @@ def find_dataset(text: str) -> Dataset:
     """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
     if not text.endswith(".json"):
         return named(text)
-    file = Path(text)
+    file = path(text)
     expect_file(file, "the description of a dataset")
     values = read_json(file)
     try:

@@ -18,6 +18,7 @@ from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.lmdb_io import datum_image
+from latent_domains.data.pixels import Reading
 from latent_domains.models.description import ModelDescription
 from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_file import check_onnx
@@ -102,14 +103,14 @@ def _check(file: Path, inputs: Shapes, outputs: Shapes, description: ModelDescri
 
 
 def predict(
-    classifier: Classifier, entries: Sequence[Entry], *, jobs: int = 1, desc: str = "predict"
+    classifier: Classifier, entries: Sequence[Entry], *, reading: Reading, jobs: int = 1, desc: str = "predict"
 ) -> Iterator[Prediction]:
     """Yield what ``classifier`` says of each image, in order, read as an LMDB's images are.
 
     Images that cannot be read are named on stderr and left out. Raises ProgramError if a score is NaN.
     """
     channels, height, width = classifier.description.preprocessing.stored_shape
-    form = Format((height, width), gray=channels == 1)
+    form = Format((height, width), gray=channels == 1, reading=reading)
 
     def classify(images: list[tuple[Entry, Made]]) -> tuple[list[Entry], NDArray[np.float32]]:
         rows = classifier.probabilities([datum_image(Datum.FromString(made.datum)) for _, made in images])

@@ -4,7 +4,7 @@ Caffe aborts if a blob's shape differs. It says nothing of layers that the file 
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -36,7 +36,7 @@ class Fit:
     loaded: tuple[str, ...]
     """Layers with parameters that the weights have."""
     missing: tuple[str, ...]
-    """Layers with parameters that the weights lack."""
+    """Layers with parameters that the weights lack, and that share none with loaded ones."""
     unused: tuple[str, ...]
     """Layers with blobs that only the weights have."""
 
@@ -61,7 +61,8 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
             unused.append(name)
         if name in blobs:
             _check_layer(weights, name, found, blobs[name])
-    missing = [name for name in layers or () if name not in in_file]
+    shared = _sharing(nets, in_file)
+    missing = [name for name in layers or () if name not in in_file | shared]
     if missing:
         raise ProgramError(
             f"{weights}: it has no {', '.join(missing)}, expected {', '.join(layers or ())}: "
@@ -73,9 +74,19 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
         raise ProgramError(f"{weights}: it has none of the layers {', '.join(expected)}, found {there}")
     return Fit(
         tuple(name for name in expected if name in in_file),
-        tuple(name for name in expected if name not in in_file),
+        tuple(name for name in expected if name not in in_file | shared),
         tuple(unused),
     )
+
+
+def _sharing(nets: Sequence[caffe.Net], loaded: Collection[str]) -> set[str]:
+    """Names of layers all of whose blobs are those of ``loaded`` layers, because their parameters have one name."""
+    found: set[str] = set()
+    for net in nets:
+        places = {name: {blob.data.ctypes.data for blob in blobs} for name, blobs in net.params.items() if len(blobs)}
+        known = set().union(*(places[name] for name in loaded if name in places))
+        found.update(name for name, of_layer in places.items() if of_layer <= known)
+    return found - set(loaded)
 
 
 def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from latent_domains.report.chart import Chart, shortened
+from latent_domains.report.chart import Chart, in_lines, lines_of
 from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text
 from latent_domains.report.palette import COLOURS
@@ -16,6 +16,8 @@ from latent_domains.tables.results import NOTHING
 def _accuracy_chart(task: ComparedTask) -> Chart:
     """A bar for each line that has a finished run or a number of the paper's, in the task's order."""
     lines = [line for line in task.lines if line.scores or line.paper is not None]
+    names = [in_lines(line.name, 34) for line in lines]
+    height = 70 + max(22, 12 * lines_of(names)) * len(lines)
 
     def draw(axes: Axes) -> None:
         dot = {"linestyle": "none", "color": COLOURS["ink"]}
@@ -28,12 +30,12 @@ def _accuracy_chart(task: ComparedTask) -> Chart:
                 axes.plot([line.paper], [row], **dot, marker="d", markersize=8, markeredgecolor=COLOURS["ground"])
         axes.set_xlim(0, 100)
         axes.set_ylim(len(lines) - 0.5, -0.5)
-        axes.set_yticks(range(len(lines)), [shortened(line.name, 34) for line in lines])
+        axes.set_yticks(range(len(lines)), names)
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("accuracy on the target (%)")
 
     told = "; ".join(f"{line.name} {line.in_words()}" for line in lines)
-    return Chart(f"Accuracy on {'+'.join(task.targets)}", told, draw, width=420, height=70 + 22 * len(lines))
+    return Chart(f"Accuracy on {'+'.join(task.targets)}", told, draw, width=420, height=height)
 
 
 def accuracy_section(tasks: Sequence[ComparedTask]) -> Section:

@@ -32,12 +32,14 @@ def build(
     *,
     table: Table | None = None,
     pictured: Sequence[str] | None = None,
+    model: Path | None = None,
     figures: Path | None = None,
 ) -> Page:
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
     With ``table``, the report has its rows, in its order, and the paper's numbers. ``pictured`` names the runs whose
-    domains, features and classes are shown in pictures (None: :func:`runs_to_picture`). ``figures`` is a folder for all
+    domains, features and classes are shown in pictures (None: :func:`runs_to_picture`). ``model`` is the
+    run whose model is used: the first sentence is about it. ``figures`` is a folder for all
     charts as SVG and PNG. Raises ProgramError if a run cannot be read or is not in the table, or if ``pictured`` names
     another run.
     """
@@ -64,6 +66,8 @@ def build(
     sections = [make() for make in tqdm(makers, desc="report", unit="section")]
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by python -m tools.report."
     lead = _summary_sentences(tasks, runs)
+    if model and (said := _of_model(tasks, model.resolve())):
+        lead.insert(0, said)
     if chosen and len(chosen) < len(runs):
         usages = [run.record.domain_usage for run in chosen if run.record and run.experiment.method.has_branch]
         best = pictured is None and any(usage.has_true_domains for usage in usages)
@@ -115,6 +119,15 @@ def _title(tasks: Sequence[ComparedTask], table: Table | None) -> str:
     if table:
         return f"{table.title} ({table.source})"
     return f"Latent domains: {tasks[0].name}" if len(tasks) == 1 else "Latent domains: several tasks"
+
+
+def _of_model(tasks: Sequence[ComparedTask], model: Path) -> str | None:
+    """Say how accurate the run ``model`` is; None where nothing is compared with it, or its targets have no labels."""
+    for task in tasks:
+        for line in task.lines:
+            if any(run.path == model for run in line.runs) and line.mean is not None and len(task.lines) > 1:
+                return f"{task.name}: the model, {line.name}, has {line.mean:.1f} %."
+    return None
 
 
 def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun]) -> list[str]:

@@ -75,9 +75,11 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
         for line, label in zip(*axes.get_legend_handles_labels(), strict=True):
             legend.setdefault(label, line)
     if legend:
-        labels = [shortened(label, int((width - _SAMPLE) / _LABEL)) for label in legend]
-        across = max(1, int(width / (_SAMPLE + _LABEL * max(map(len, labels)))))
-        figure.set_figheight(figure.get_figheight() + 15 * -(-len(labels) // across) / POINTS)
+        labels = [in_lines(label, int((width - _SAMPLE) / _LABEL)) for label in legend]
+        longest = max(len(line) for label in labels for line in label.split("\n"))
+        across = max(1, int(width / (_SAMPLE + _LABEL * longest)))
+        height = _LINE * lines_of(labels) * -(-len(labels) // across)
+        figure.set_figheight(figure.get_figheight() + height / POINTS)
         figure.legend(legend.values(), labels, loc="outside lower center", ncols=across, fontsize=9)
     return figure
 
@@ -109,6 +111,16 @@ def identifier(text: str) -> str:
 def latent_name(domain: int) -> str:
     """What a latent domain, counted from 0, is called: s₁, s₂, …"""
     return "s" + str(domain + 1).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def in_lines(text: str, length: int) -> str:
+    """``text`` for a chart, printable and in lines of at most so many letters."""
+    return "\n".join(textwrap.wrap(printable(text), length))
+
+
+def lines_of(texts: Sequence[str]) -> int:
+    """The most lines that one of the texts has."""
+    return 1 + max(text.count("\n") for text in texts)
 
 
 def shortened(text: str, length: int) -> str:

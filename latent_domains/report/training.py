@@ -86,6 +86,20 @@ def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], np.ma.MaskedAr
     return means[0].data, means[1:]
 
 
+def _why_no_curves(task: ComparedTask) -> str:
+    silent = [run.name for run in task.runs if run.folder and run.curves and not run.folder.read_solver().display]
+    if silent:
+        return (
+            f"The log of {some(silent, 3)} has no losses, so there are no curves: display is 0 in RUN/solver.prototxt. "
+            "Training the run again with another display writes them."
+        )
+    names = some([run.name for run in task.runs], 3) or task.name
+    return (
+        f"No training log of {names} is here, so there are no curves: a kept record holds the end alone. Training the "
+        "run again writes RUN/train.log."
+    )
+
+
 def training_section(tasks: Sequence[ComparedTask]) -> Section:
     """The terms of the loss, for each task."""
     blocks: list[Block] = []
@@ -96,7 +110,5 @@ def training_section(tasks: Sequence[ComparedTask]) -> Section:
         if charts := [chart for chart in charts if chart]:
             blocks.append(Charts(f"training-{number}", charts))
         else:
-            names = some([run.name for run in task.runs], 3) or task.name
-            text = f"No training log of {names} is here, so there are no curves: a kept record holds the end alone. "
-            blocks.append(Text(text + "Training the run again writes RUN/train.log.", note=True))
+            blocks.append(Text(_why_no_curves(task), note=True))
     return Section("training", "Along training", blocks)

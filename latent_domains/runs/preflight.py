@@ -26,7 +26,7 @@ from latent_domains.data.equal_classes import check_numbers
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, contents, count, describe
 from latent_domains.data.lmdb_note import check_up_to_date
-from latent_domains.data.lmdb_plans import common_classes, common_features, features_of
+from latent_domains.data.lmdb_plans import common_classes, common_features, features_of, note_on_classes
 from latent_domains.experiment.batches import batch_sizes, published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.mixture import made_by
@@ -243,7 +243,8 @@ def check_data(run: RunFolder) -> None:
 def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
     """Check that features are of the dataset's backbone, all made alike; that labels mean one class in ``labelled``.
 
-    LMDBs without such notes pass. Raises ProgramError naming the first that does not fit.
+    LMDBs without such notes pass; one line says so if others have them. Raises ProgramError naming the first that does
+    not fit.
     """
     for path in lmdbs if data.features else ():
         if (backbone := features_of(path).get("backbone")) not in (None, data.features.backbone):
@@ -253,7 +254,8 @@ def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset
             )
     if data.features:
         common_features(lmdbs)
-    common_classes(labelled)
+    if not common_classes(labelled):
+        note_on_classes(labelled)
 
 
 @cache

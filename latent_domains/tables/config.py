@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator
 
+from latent_domains.common.arguments import path
 from latent_domains.common.validation import Positive, checked
 from latent_domains.tables.definition import EXPERIMENTS
 from latent_domains.tables.options import seed_list
@@ -21,10 +22,27 @@ def _seeds(found: Any) -> tuple[int, ...]:
         raise ValueError(f"found {found!r}, expected seeds such as 0,1,2") from error
 
 
+def _path(found: str) -> str:
+    try:
+        return str(path(found))
+    except ArgumentTypeError as error:
+        raise ValueError(str(error).replace("got", "found", 1)) from error
+
+
+def _folder(found: str) -> str:
+    if {"{", "}"}.intersection(found):
+        raise ValueError(f"found {found!r}, expected no braces, between which Snakemake reads names of its own")
+    return _path(found)
+
+
 def _images(found: str) -> str:
+    found = _path(found)
     if not Path(found).is_dir():
         raise ValueError(f"found {found!r}, expected a folder, a set's unpacked archive")
     return found
+
+
+Folder = Annotated[Path, BeforeValidator(_folder)]
 
 
 @dataclass(frozen=True)
@@ -38,9 +56,9 @@ class Config:
     weights: Literal["none"] | None = None
     """ "none": begin at random; None: with ImageNet's in DATA/weights."""
     solver_mode: Literal["CPU", "GPU"] | None = None
-    data: Path = Path("data")
-    runs: Path = Path("runs")
-    experiments: Path = EXPERIMENTS
+    data: Folder = Path("data")
+    runs: Folder = Path("runs")
+    experiments: Folder = EXPERIMENTS
     threads: Positive = 1
 
     @classmethod

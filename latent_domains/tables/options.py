@@ -3,13 +3,13 @@
 import argparse
 from pathlib import Path
 
-from latent_domains.common.arguments import add_data_option, natural, positive
+from latent_domains.common.arguments import add_data_option, natural, path, positive
 from latent_domains.tables.definition import EXPERIMENTS
 
 
 def definition_file(name: str) -> Path:
     """The file that defines a table: a name of experiments/ or a path."""
-    return Path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
+    return path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
 
 
 def seed_list(text: str) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ from latent_domains.runs.contents import (
 )
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED
-from latent_domains.runs.preflight import preflight
+from latent_domains.runs.preflight import check_nets, preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, recording_failure, recording_session
@@ -126,6 +126,7 @@ def train_all(
             finished = resume and folder.record.exists()
             if finished:
                 folder.read_record()  # raises if it is damaged: then the run is not finished
+                check_nets(folder)  # nets and a solver that were changed would have another record
             snapshot = None if finished else _starting_point(folder, resume)
             if finished or snapshot:
                 if weights and weights.is_file():  # a file that is gone is not needed

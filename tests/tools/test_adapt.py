@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
+import numpy as np
 import pytest
+from caffe.proto.caffe_pb2 import Datum
 
 from latent_domains.adapt import stages
 from latent_domains.adapt.learner import ON_FEATURES
@@ -22,11 +24,14 @@ from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.files import sha256
 from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
-from latent_domains.data.lmdb_io import read_labels
+from latent_domains.data.image_datum import Format, make
+from latent_domains.data.lmdb_io import datum_image, read, read_labels, record_name
+from latent_domains.data.pixels import Reading
 from latent_domains.data.published_file import in_package
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0
+from latent_domains.models.description import read_description
 from latent_domains.runs.lock import locked
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
@@ -231,6 +236,44 @@ def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     }
     again = program(*arguments(tmp_path, *chosen))
     assert again.returncode == 0 and "out_style/night: built before" in again.stdout
+
+
+def test_pictures_are_read_in_every_step_as_they_were_asked_for(tmp_path):
+    """Shapes without a ground, and shapes of 12 bits: training, predictions and the lines of Python agree."""
+    plant(tmp_path)
+    for file in (tmp_path / "dusk").rglob("*.png"):
+        image = cv2.imread(str(file))
+        cv2.imwrite(str(file), np.dstack([image, 255 * (image.max(2, keepdims=True) < 60).astype(np.uint8)]))
+    for file in (tmp_path / "day").rglob("*.png"):
+        cv2.imwrite(str(file), cv2.imread(str(file), cv2.IMREAD_GRAYSCALE).astype(np.uint16) * 16)
+    done = program(*arguments(tmp_path, "--background", "#204060"))
+    assert done.returncode == 0, done.stderr
+    assert "note: 6 pictures, such as " in done.stderr and "transparent parts become #204060 (--bac" in done.stderr
+    assert "note: 6 pictures of more than 8 bits" in done.stderr and "0 becomes black, 4095 white (--ra" in done.stderr
+    out = tmp_path / "out"
+    form = read_description(out / "model.json").preprocessing
+    assert form.reading == Reading((0x60, 0x40, 0x20), (0, 4095))
+    code = re.sub(r"^  ", "", done.stdout.split("with OpenCV alone:\n")[1], flags=re.M)
+    for folder, where in (("dusk", "disc/1.png"), ("day", "cross/0.png")):
+        file, used = tmp_path / folder / where, {}
+        exec(code.replace("image.png", str(file)), used)  # noqa: S102
+        datum = Datum.FromString(make(file, 0, Format(form.stored_shape[1:], reading=form.reading)).datum)
+        (expected,) = form.inputs([datum_image(datum)])
+        assert np.abs(used["image"].transpose(2, 0, 1) - expected).max() <= 1.01 * form.scale, folder
+        stored = dict(lmdb_records(out / "data" / "out" / folder))
+        assert stored[where] == datum.data
+    predicted = program("predict", out, tmp_path / "dusk", "--out", tmp_path / "dusk.csv", "--jobs", 1)
+    assert predicted.returncode == 0 and "transparent parts become #204060" in predicted.stderr
+    assert [row["class"] for row in rows(tmp_path / "dusk.csv")] == [
+        row["class"] for row in rows(out / "predictions.csv")
+    ]
+    again = program(*arguments(tmp_path))
+    assert again.returncode == 1 and "--background was #204060, is white (choose" in again.stderr
+
+
+def lmdb_records(lmdb: Path) -> Iterator[tuple[str, bytes]]:
+    """Name and pixels of each record."""
+    return ((record_name(key), datum.data) for key, datum in read(lmdb))
 
 
 def test_several_targets_of_which_one_is_labelled(tmp_path):

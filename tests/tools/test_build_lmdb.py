@@ -9,6 +9,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import tifffile
 from caffe.proto import caffe_pb2
 from PIL import Image
 from skimage import data as photographs
@@ -113,7 +114,7 @@ def test_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
     theirs = {key[9:]: value for key, value in records(tmp_path / "theirs")}
     differ = {key[9:].decode() for key, value in records(tmp_path / "ours") if theirs.get(key[9:]) != value}
     assert differ <= {"turned.webp", "plain.gif", "several.gif", "several.webp"}
-    assert "does not turn WebPs and leaves GIFs and animated WebPs out" in program("build_lmdb", "--help").stdout
+    assert "does not turn WebPs and leaves GIFs\nand animated WebPs out" in program("build_lmdb", "--help").stdout
     for key, datum in lmdb_io.read(tmp_path / "ours"):
         if key.endswith((b"png", b"tif", b"webp", b"ppm", b"bmp")):  # without a loss
             assert np.array_equal(lmdb_io.datum_image(datum)[::-1].transpose(1, 2, 0), np.asarray(picture)), key
@@ -151,6 +152,58 @@ def test_encoded_images_are_those_that_are_stored_raw(encoded, tmp_path):
     )
 
 
+# --- what files leave open
+
+
+def stored(folder: Path, out: Path, *options: object) -> tuple[dict[str, np.ndarray], str]:
+    """The pictures of an LMDB by their names (C×H×W), and what the program said."""
+    done = program("build_lmdb", folder, out, *options)
+    assert done.returncode == 0, done.stderr
+    return {lmdb_io.record_name(key): lmdb_io.datum_image(datum) for key, datum in lmdb_io.read(out)}, done.stderr
+
+
+def test_drawings_on_a_transparent_ground_are_seen(tmp_path):
+    """Black strokes, whose hidden ground is black: on white, with a note, as PNG, WebP and GIF."""
+    (tmp_path / "in" / "cup").mkdir(parents=True)
+    opacity = np.zeros((40, 40), np.uint8)
+    cv2.circle(opacity, (20, 20), 12, 255, 3)
+    drawing = Image.fromarray(np.dstack([np.zeros((40, 40, 3), np.uint8), opacity]))
+    drawing.save(tmp_path / "in" / "cup" / "a.png")
+    drawing.save(tmp_path / "in" / "cup" / "b.webp", lossless=True)
+    palette = Image.fromarray(opacity // 255).convert("P")
+    palette.putpalette([0] * 768)
+    palette.save(tmp_path / "in" / "cup" / "c.gif", transparency=0)
+    for name, ground in (("white", (255, 255, 255)), ("#00ff00", (0, 255, 0))):
+        found, stderr = stored(tmp_path / "in", tmp_path / name, *(["--background", name] * (name != "white")))
+        assert f"note: 3 pictures, such as {tmp_path}/in/cup/" in stderr
+        assert f"transparent parts become {name} (--background)" in stderr
+        for image in found.values():
+            assert not image[:, opacity > 0].any() and (ground == image[:, opacity == 0].T).all()
+    assert stored(tmp_path / "in", tmp_path / "black", "--background", "black")[0]["cup/a.png"].max() == 0
+    gray, _ = stored(tmp_path / "in", tmp_path / "gray", "--gray", "--resize", "20x20")
+    assert all(image.shape == (1, 20, 20) and image.max() == 255 for image in gray.values())
+
+
+def test_pictures_of_more_than_8_bits_become_what_the_set_uses(tmp_path):
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    values = (np.arange(64) * 65).astype(np.uint16).reshape(8, 8)
+    cv2.imwrite(str(tmp_path / "in" / "a" / "scan.png"), values)
+    cv2.imwrite(str(tmp_path / "in" / "a" / "scan.tif"), values)
+    (tmp_path / "in" / "a" / "scan.pgm").write_bytes(b"P5 8 8 4095\n" + values.astype(">u2").tobytes())
+    found, stderr = stored(tmp_path / "in", tmp_path / "out")
+    assert "note: 2 pictures of more than 8 bits" in stderr and "4095 white (--range)" in stderr
+    assert all(np.array_equal(image, found["a/scan.pgm"]) and len(np.unique(image)) == 64 for image in found.values())
+    found, stderr = stored(tmp_path / "in", tmp_path / "as_it_is", "--range", "0:65535")
+    assert stderr.count("note") == 0 and found["a/scan.png"].max() == 16 and found["a/scan.pgm"].max() == 255
+    several = tmp_path / "in" / "a" / "several.tif"
+    with tifffile.TiffWriter(several) as file:
+        for page in (values // 16, values):
+            file.write(page.astype(np.uint8), metadata=None)
+    found, stderr = stored(tmp_path / "in", tmp_path / "pages")
+    assert f"note: 1 picture, such as {several}: the first of several pages is taken" in stderr
+    assert np.array_equal(found["a/several.tif"][0], values // 16)
+
+
 # --- order, classes, processes
 
 
@@ -182,6 +235,20 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     wanted.write_text("rocket\nship\n")
     done = program("build_lmdb", images, tmp_path / "other", "--classes", wanted)
     assert done.returncode == 1 and "folders a cat are not among the classes rocket, ship" in done.stderr
+
+
+def test_folders_that_are_numbers_have_these_labels_or_a_note(tmp_path):
+    for first in (0, 1):
+        for number in range(first, first + 12):
+            (tmp_path / f"{first}" / f"{number}").mkdir(parents=True)
+            cv2.imwrite(str(tmp_path / f"{first}" / f"{number}" / "a.png"), np.zeros((8, 8, 3), np.uint8))
+        done = program("build_lmdb", tmp_path / f"{first}", tmp_path / f"db{first}")
+        found = {int(key[9:].split(b"/")[0]): datum.label for key, datum in lmdb_io.read(tmp_path / f"db{first}")}
+        assert found == {number: number - first for number in range(first, first + 12)}
+        said = (
+            "note: folders are numbers, but not their labels: 1 has the label 0, 2 has the label 1, 3 has the label 2"
+        )
+        assert (said in done.stdout) == bool(first)
 
 
 def test_domains_are_not_taken_for_classes(tmp_path):

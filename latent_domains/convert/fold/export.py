@@ -131,7 +131,8 @@ def _verify_in_opencv(
     try:
         agreement = compare_opencv(net, weights, folded, batches, expected)
     except cv2.error as error:
-        print(f"{opencv} cannot run the folded net, which Caffe does: {error.err or error}")
+        onnx = f"python -m tools.export_onnx makes an ONNX file of it, which {opencv} may run"
+        print(f"{opencv} cannot run {net.name}, which Caffe does: {error.err or error}; {onnx}")
         return
     except ProgramError as error:
         raise ProgramError(f"{opencv}: {error}: {only}") from error
@@ -147,7 +148,8 @@ def run_source(folder: RunFolder) -> Source:
     """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
     description = describe_run(folder)
     if is_head(folder):
-        description = replace(description, preprocessing=PREPROCESSING)
+        of_pictures = replace(PREPROCESSING, reading=description.preprocessing.reading)
+        description = replace(description, preprocessing=of_pictures)
     form = description.preprocessing
     model, head = folder.final_snapshot().model, folder if is_head(folder) else None
     return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description, head)

@@ -26,6 +26,16 @@ def test_features_then_means_and_deviations_of_each_block():
     np.testing.assert_allclose(row, [*features, *statistics(one, two)], rtol=0, atol=rounding(TERMS, row))
 
 
+def test_a_map_whose_channels_come_last_is_read_so():
+    """As of Swin, of ConvNeXt and of nets of TensorFlow; the description differs, for the statistics did."""
+    made = model()
+    made.graph.node.append(helper.make_node("Transpose", ["two"], ["last"], perm=[0, 2, 3, 1]))
+    made.graph.node.append(helper.make_node("Transpose", ["features"], ["row"], perm=[0, 2, 3, 1]))
+    first, last = backbone(made, early=("two",)), backbone(made, layer="row", early=("last",))
+    np.testing.assert_allclose(last.features(PICTURE), first.features(PICTURE), rtol=1e-6)
+    assert last.description["channels_last"] == "last" and "channels_last" not in first.description
+
+
 def test_how_pixels_enter_is_part_of_the_model():
     form = {"size": 10, "mean": (1.0, 2.0, 3.0), "scale": (0.1, 0.2, 0.3), "order": "rgb"}
     found = backbone(**form)
@@ -54,6 +64,13 @@ def with_two_inputs():
     return made
 
 
+def with_channels_last():
+    made = model()
+    for dim, size in zip(made.graph.input[0].type.tensor_type.shape.dim[1:], (8, 8, 3), strict=True):
+        dim.dim_value = size
+    return made
+
+
 @pytest.mark.parametrize(
     ("made", "options", "message"),
     [
@@ -63,6 +80,7 @@ def with_two_inputs():
         (model("side"), {}, "the size of its input pixels is free: --crop says the side"),
         (model(), {"crop": 6}, "x.onnx: ONNX Runtime fails on pixels 1×3×6×6: .*Got: 6 Expected: 8"),
         (model(batch=4), {}, "ONNX Runtime fails on pixels 1×3×8×8: .*Got: 1 Expected: 4"),
+        (with_channels_last(), {}, "its input pixels is N×8×8×3, expected pictures, N×3×H×W"),
         (with_two_inputs(), {}, "its inputs are pixels, more, expected a single one"),
         (model("side"), {"crop": 8, "layer": "three"}, "three is 1×6×8×8 for one picture, expected a row of numbers"),
         (model(), {"early": ("flat",)}, "flat is 1×6 for one picture, expected maps of several channels"),

@@ -1,11 +1,13 @@
 import ast
 from argparse import ArgumentTypeError
 
+import cv2
+import numpy as np
 import pytest
 
-from latent_domains.common.arguments import natural, number, percentages, positive, seconds, threads
+from latent_domains.common.arguments import natural, number, path, percentages, positive, seconds, threads
 from latent_domains.common.program import ROOT
-from tests.programs import program
+from tests.programs import names, program
 
 ODD = ("-1", "0", "nan", "inf", "-inf", "1e308", "1" + "0" * 30, "1.5", "", " 3", "३", "1_000", "9" * 5000, "0x10", "a")
 
@@ -45,6 +47,20 @@ def test_no_option_is_read_by_int_or_float():
         if isinstance(node, ast.keyword) and node.arg == "type" and getattr(node.value, "id", "") in ("int", "float")
     ]
     assert len(files) > 100 and plain == []
+
+
+def test_a_tilde_is_the_home_folder_wherever_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "p" / "a").mkdir(parents=True)
+    cv2.imwrite(str(tmp_path / "p" / "a" / "1.png"), np.zeros((8, 8, 3), np.uint8))
+    for arguments in (("p", "~/l"), ("~/../p", "~/m"), ("p", "./~")):
+        done = program("build_lmdb", *arguments)
+        assert done.returncode == 0, done.stderr
+    assert names(tmp_path / "home") == ["l", "m"] and names(tmp_path) == ["home", "p", "~"]
+    with pytest.raises(ArgumentTypeError, match="got '~nobody at all', expected the home folder of a user"):
+        path("~nobody at all")
 
 
 @pytest.mark.parametrize(

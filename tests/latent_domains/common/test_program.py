@@ -160,14 +160,15 @@ def test_what_a_program_prints_cannot_be_written(full, why, printed):
     assert (done.returncode, done.stderr) == (1, f"error: {why}: 'stdout'\n")
 
 
-def test_no_message_is_endless(capsys):
+@pytest.mark.parametrize(("char", "shown", "count"), [("x", "xxx", 10**6), ("\0", "\\x00", 4000)])
+def test_no_message_is_endless(char, shown, count, capsys):
     def main():
-        raise ProgramError("name: found " + "x" * 10**6)
+        raise ProgramError("name: found " + char * count)
 
     assert exit_code(main) == 1
-    shown = capsys.readouterr().err
-    assert shown.startswith("error: name: found xxx") and shown.endswith("… (1000012 characters)\n")
-    assert len(shown) <= 5000
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: name: found {shown}") and said.endswith(f"… ({count + 12} characters)\n")
+    assert len(said) <= 5000
 
 
 def test_nohup_is_respected():

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from latent_domains.common.program import ROOT
 from tests.isa import IS_X86
 
@@ -17,6 +19,7 @@ print(openblas_kernel(), name().decode())
 """
 
 
+@pytest.mark.program
 def test_the_kernel_is_that_of_caffes_openblas():
     asked = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
     every = "Nehalem" if IS_X86 else "armv8"  # which each processor of its kind runs

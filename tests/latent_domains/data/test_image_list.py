@@ -67,6 +67,16 @@ def test_a_bad_line_is_named(tmp_path, line):
         read_list(listing(tmp_path, "\n \n"), Path())
 
 
+def test_several_labels_in_a_line_are_told_from_a_name_that_ends_in_a_number(tmp_path):
+    (tmp_path / "photo 12").touch()
+    path = listing(tmp_path, "photo 12 3\na.jpg 1\na.jpg 1 0 3\n")
+    with pytest.raises(
+        ProgramError, match=r"line 3: found 'a\.jpg 1 0 3' and no picture 'a\.jpg 1 0', expected one label"
+    ):
+        read_list(path, tmp_path)
+    assert [entry.label for entry in read_list(listing(tmp_path, "photo 12 3\na.jpg 1\n"), tmp_path)] == [3, 1]
+
+
 @pytest.mark.parametrize("read", [lambda path: read_list(path, Path()), read_classes])
 def test_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo_or_fills_the_memory(read, tmp_path):
     os.mkfifo(tmp_path / "fifo")
@@ -103,6 +113,15 @@ def test_a_class_whose_name_no_line_can_hold_is_named(name, tmp_path):
     with pytest.raises(ProgramError) as raised:
         read_tree(root)
     assert str(raised.value) == f"{root}: the class folder {name!r} has a name that no text file can hold: rename it"
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [("2 10 0 1", "0 1 2 10"), ("01 1 10 2", "01 1 2 10"), ("2 10 a", "10 2 a"), ("٣ 10 2", "10 2 ٣")],
+)
+def test_numbers_are_classes_in_the_order_of_numbers(folders, expected, tmp_path):
+    root = tree(tmp_path / "r", *(f"{name}/1.png" for name in folders.split()))
+    assert read_class_tree(root).class_names == expected.split()
 
 
 def test_a_class_is_the_same_as_a_mac_spells_it(tmp_path):

@@ -150,6 +150,16 @@ def test_the_error_names_the_folders_and_says_whether_both_readings_are_possible
     )
 
 
+def test_masks_beside_pictures_are_no_classes(tmp_path):
+    found = look(tmp_path / "a", *below("cat dog", "images Masks"))
+    assert found and str(found.error("do this")) == (
+        f"{tmp_path}/a: its folders cat, dog hold Masks beside images, which would be pictures, too: make a folder DIR "
+        f"of links to images alone, as by ln -s {tmp_path}/a/cat/images DIR/cat"
+    )
+    found = look(tmp_path / "b", *below(TWO, "mug pen masks"))
+    assert found and "the same folders masks, mug, pen, so they look like domains" in str(found.error("do this"))
+
+
 def test_names_agree_if_half_of_them_and_two_do():
     assert agree(["Mug", "back pack", "x"], ["mug", "back_pack", "y", "z"])
     assert not agree(["mug"], ["mug"]) and not agree(["mug", "pen"], ["mug", "cup"])

@@ -121,7 +121,10 @@ def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
 
 
 def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> PlannedLmdb:
-    return replace(part(path), material=of_pictures(stamp, contents if callable(contents) else lambda: contents))
+    def read() -> tuple[str, dict[str, str]]:
+        return contents() if callable(contents) else contents, {}
+
+    return replace(part(path), material=of_pictures(stamp, read))
 
 
 def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from caffe.proto.caffe_pb2 import BlobProto, BlobShape, NetParameter, V1LayerParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.models.model import as_file
+from latent_domains.models.model import as_file, forward, load, read_model
 from latent_domains.models.weights import Fit, check_weights, for_caffe, read_layers
 from tests import nvidia_weights
 from tests.latent_domains.convert.fold.models import DATA, layer, mda
@@ -95,6 +95,39 @@ def test_layers_that_are_missing_are_told(net, tmp_path):
     with pytest.raises(ProgramError, match=r"weights\.caffemodel: it has no conv, expected ip, conv: Caffe would"):
         check_weights(weights, [net], ["ip", "conv"])
     assert caffe_takes(tmp_path, weights)
+
+
+SHARED = """
+layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 1 dim: 6 dim: 9 dim: 9 } } }
+layer { name: "pair" type: "Slice" bottom: "data" top: "a" top: "b" slice_param { axis: 1 slice_point: 3 } }
+layer { name: "conv_a" type: "Convolution" bottom: "a" top: "conv_a" param { name: "w" } param { name: "b" }
+  convolution_param { num_output: 4 kernel_size: 3 weight_filler { type: "xavier" } } }
+layer { name: "conv_b" type: "Convolution" bottom: "b" top: "conv_b" param { name: "w" } param { name: "BIAS" }
+  convolution_param { num_output: 4 kernel_size: 3 } }
+layer { name: "e" type: "Eltwise" bottom: "conv_a" bottom: "conv_b" top: "e" eltwise_param { coeff: 1 coeff: -1 } }
+"""
+
+
+@pytest.mark.program
+@pytest.mark.parametrize(("bias", "owner"), [("b", "conv_a"), ("b", "conv_b"), ("other", "conv_a")])
+def test_a_layer_that_shares_all_its_parameters_with_a_loaded_one_is_loaded(bias, owner, tmp_path):
+    """As of siamese branches, of which one was trained; Caffe gives the other one the same."""
+    file = tmp_path / "net.prototxt"
+    file.write_text(SHARED.replace("BIAS", bias))
+    net, rng = caffe.Net(str(file), caffe.TEST), np.random.default_rng(0)
+    param = NetParameter()
+    blobs = [blob(rng.normal(size=shape)) for shape in ((4, 3, 3, 3), (4,))]
+    param.layer.add(name=owner, type="Convolution", blobs=blobs)
+    weights = write(tmp_path, param)
+    if bias != "b":
+        with pytest.raises(ProgramError, match="it has no conv_b, expected conv_a, conv_b: Caffe would leave these"):
+            check_weights(weights, [net], list(net.params))
+        return
+    assert check_weights(weights, [net], list(net.params)) == Fit((owner,), (), ())
+    made = read_model(file, weights)
+    pair = rng.normal(size=(1, 3, 9, 9))
+    alike = forward(load(made), np.concatenate([pair, pair], axis=1).astype(np.float32))
+    assert np.abs(alike["conv_a"]).max() > 1 and not alike["e"].any()
 
 
 def test_weights_of_another_net_are_refused(net, tmp_path):

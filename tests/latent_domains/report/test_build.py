@@ -13,6 +13,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import alignment
+from latent_domains.report.build import build
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 from tests.latent_domains.report.records import write_record
 from tests.programs import names, program
@@ -79,6 +80,22 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
         assert done.returncode == 0, done.stderr
         text = text_of(copy / "report.html")
         assert reason in text and f"No training log of {copy.name} is here" in text
+
+
+@pytest.mark.program
+def test_a_log_without_losses_is_not_called_missing(runs, tmp_path):
+    """Of the log of a run, what Caffe writes with display: 0."""
+    folder = tmp_path / "run"
+    shutil.copytree(runs["mda"].path, folder)
+    edit(folder / "solver.prototxt", "display: 1", "display: 0")
+    lines = (folder / "train.log").read_text().splitlines()
+    kept = [line for line in lines if "Train net output" not in line and ", loss = " not in line]
+    assert len(kept) < len(lines) and any("Test net output" in line for line in kept)
+    (folder / "train.log").write_text("\n".join(kept))
+    assert program("report", folder).returncode == 0
+    text = text_of(folder / "report.html")
+    assert "The log of run has no losses, so there are no curves: display is 0 in RUN/solver.prototxt." in text
+    assert "No training log" not in text
 
 
 def test_several_targets_and_targets_without_labels(tmp_path):
@@ -152,7 +169,10 @@ def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, name, t
     assert "method here (%) std n DIAL 50.0 – 1" in text, "nothing of the paper, which has no such numbers"
     edit(run, '"accuracy": 0.5', '"accuracy": 0.4')
     assert program("report", run, worse, shallow, "--out", tmp_path / "r.html").returncode == 0
-    assert f"the best accuracy is 42.5 % ({name}). " in text_of(tmp_path / "r.html"), "which is without adaptation"
+    best = f"the best accuracy is 42.5 % ({name}). "
+    assert best in text_of(tmp_path / "r.html"), "which is without adaptation"
+    build([run, worse, shallow], tmp_path / "r.html", model=run)
+    assert f"the model, DIAL, has 40.0 %. art_painting+cartoon+photo → sketch: {best}" in text_of(tmp_path / "r.html")
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,18 @@ def test_title_and_legend_end_within_the_picture(tmp_path):
     assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
 
 
+def test_long_names_stand_whole_in_the_legend():
+    names = [f"mDA, k=2, centred logits, branch on early statistics, equal classes, number {number}" for number in "12"]
+
+    def draw(axes):
+        for name in names:
+            axes.plot([0, 1], label=name)
+
+    texts = re.findall(r"<text[^>]*>\s*([^<]*)</text>", image([chart(draw=draw)]).decode())
+    shown = " ".join(text.strip() for text in texts)
+    assert all(name in shown for name in names), shown
+
+
 def test_a_long_title_leaves_room_for_the_chart(recwarn):
     targets = [f"camera_{number}_parking_north" for number in range(15)]
     title = f"Accuracy on {'+'.join(targets)}"

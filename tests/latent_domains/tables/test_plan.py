@@ -31,6 +31,7 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
     assert Config.read({"seeds": 3}).seeds == (3,) and Config.read({"seeds": [3, 4]}).seeds == (3, 4)
     assert Config.read({"seeds": "3, 4"}).seeds == seed_list("3, 4") == (3, 4), "as --seeds of the programs"
     assert Config.read({"weights": None}) == Config()
+    assert Config.read({"runs": "~/r", "data": "a/~"}) == Config(runs=Path.home() / "r", data=Path("a/~"))
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,8 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
         ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected seeds such as 0,1,2"),
         ({"iterations": 0}, "--config: iterations: found 0"),
         ({"images": "/nowhere"}, "images: found '/nowhere', expected a folder, a set's unpacked archive"),
+        ({"runs": "a{run}"}, "--config: runs: found 'a{run}', expected no braces, between which Snakemake reads names"),
+        ({"data": "~nobody at all/x"}, "--config: data: found '~nobody at all/x', expected the home folder of a user"),
         ({"solver_mode": "cpu"}, "--config: solver_mode: found 'cpu'"),
     ],
 )

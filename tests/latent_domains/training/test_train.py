@@ -375,6 +375,17 @@ def test_a_finished_run_is_never_repeated(trained, tiny_data):
     before = trained.record.stat().st_mtime_ns
     train_here(write_missing(trained.experiment, trained.path, data=tiny_data), resume=True)
     assert trained.record.stat().st_mtime_ns == before
+    for field, message in (
+        ("max_iter", "max_iter is 7, expected 4 by exp"),
+        ("base_lr", "base_lr is 7, expected 0.01 "),
+    ):
+        text = trained.solver.read_text()
+        trained.solver.write_text(re.sub(rf"(?m)^{field}: .*", f"{field}: 7", text))
+        try:
+            with pytest.raises(ProgramError, match=message):
+                train_here(trained, resume=True)
+        finally:
+            trained.solver.write_text(text)
     longer = replace(trained.experiment, recipe=replace(trained.experiment.recipe, iterations=7))
     with pytest.raises(ProgramError, match="run holds another experiment: iterations is 4 there, 7 here"):
         write_missing(longer, trained.path, data=tiny_data)

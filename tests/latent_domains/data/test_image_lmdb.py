@@ -1,0 +1,65 @@
+"""LMDBs of pictures that are there already: the same only if their pictures would be read alike."""
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from latent_domains.common.program import ProgramError
+from latent_domains.data.image_datum import Format
+from latent_domains.data.image_list import Entry
+from latent_domains.data.image_lmdb import plan_of_images
+from latent_domains.data.lmdb_note import read_note
+from latent_domains.data.lmdb_plans import PlannedLmdb, build, is_built
+from latent_domains.data.pixels import USUAL, Reading
+from tests.run_folders import edit
+
+ON_BLACK, TWELVE_BITS = Reading((0, 0, 0)), Reading(range=(0, 4095))
+
+
+def planned(folder: Path, reading: Reading) -> PlannedLmdb:
+    entries = [Entry(str(file), file.name, 0) for file in sorted(folder.iterdir())]
+    how = {"program": "tests", "order": (0, 0), "jobs": 2, "remedy": ""}
+    return plan_of_images(folder.with_name("lmdb"), entries, ("a",), Format((8, 8), reading=reading), **how)
+
+
+def pictures(folder: Path, channels: int, opacity: int = 0, kind: type = np.uint8) -> Path:
+    folder.mkdir()
+    for number in range(3):
+        image = np.random.default_rng(number).integers(0, 200, (8, 8, channels)).astype(kind)
+        image[:4, :, 3:] = opacity
+        image[4:, :, 3:] = 255
+        cv2.imwrite(str(folder / f"{number}.png"), image)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("channels", "opacity", "kind", "said"),
+    [
+        (3, 0, np.uint8, {}),
+        (4, 255, np.uint8, {}),
+        (4, 0, np.uint8, {ON_BLACK: "--background 'white' instead of 'black'"}),
+        (3, 0, np.uint16, {TWELVE_BITS: "--range None instead of '0:4095'"}),
+    ],
+)
+def test_how_pictures_are_read_counts_where_it_changes_pixels(channels, opacity, kind, said, tmp_path):
+    folder = pictures(tmp_path / "in", channels, opacity, kind)
+    build(planned(folder, USUAL))
+    assert is_built(planned(folder, USUAL))
+    for reading in (ON_BLACK, TWELVE_BITS):
+        if reading in said:
+            with pytest.raises(ProgramError, match=f"lmdb: made with {said[reading]}; pass --force"):
+                is_built(planned(folder, reading))
+        else:
+            assert is_built(planned(folder, reading))
+
+
+def test_one_whose_alpha_was_left_out_once_is_another_one(tmp_path):
+    folder = pictures(tmp_path / "in", 4)
+    build(planned(folder, USUAL))
+    made_of = read_note(tmp_path / "lmdb").made_of
+    edit(tmp_path / "lmdb" / "source.json", made_of.stamp, "that of the pictures alone")
+    edit(tmp_path / "lmdb" / "source.json", '"--background": "white"', "")
+    with pytest.raises(ProgramError, match="--background None instead of 'white'"):
+        is_built(planned(folder, USUAL))
