@@ -121,7 +121,6 @@ def _options() -> argparse.Namespace:
         branch_norm="logits",
         branch_input="early on features, else final; final with latent targets",
         no_w_gradient="on features",
-        equal_classes="yes on features, except with plain and source_only; no for fine-tuned nets",
         lambda_d="0.1 on features, else the network's",
         data_order="shuffled",
     )
@@ -131,13 +130,6 @@ def _options() -> argparse.Namespace:
         action="store_false",
         default=None,
         help="train the branch by the losses on the classes, too (the default for fine-tuned nets, not on features)",
-    )
-    parser.add_argument(
-        "--no-equal-classes",
-        dest="equal_classes",
-        action="store_false",
-        default=None,
-        help="draw source images as they are stored (the default of fine-tuned nets, plain and source_only)",
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)

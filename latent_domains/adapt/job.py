@@ -4,15 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from latent_domains.adapt.comparisons import comparison_lines
+from latent_domains.adapt.comparisons import result_lines
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.stages import batch_notes, experiment_of, finish, open_run, train
 from latent_domains.adapt.task import Task, build_lmdbs, check_different, extract_features, read_stored
 from latent_domains.adapt.weights import check_begun, starting_weights
-from latent_domains.common.program import from_root
 from latent_domains.data.domain_images import TaskImages, notes_on_classes
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.evaluate import summary
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -90,6 +88,5 @@ def carry_out(
     extract_features(task, experiment, jobs=jobs, replace_others=replaces)
     folder = open_run(task, experiment, job.decision, solver_mode)
     train(folder, job.decision, job.weights, threads, solver_mode)
-    finish(task, folder, jobs=jobs, solver_mode=solver_mode)
-    lines = comparison_lines(task.paths, folder)
-    return [f"{from_root(task.paths.root)}: {summary(folder, folder.read_record())}", *lines]
+    finish(task, folder, jobs=jobs, threads=threads, solver_mode=solver_mode)
+    return result_lines(task.paths, folder)

@@ -7,7 +7,7 @@ from typing import Any
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, of_network
-from latent_domains.experiment.methods import LATENT, METHODS
+from latent_domains.experiment.methods import LATENT
 from latent_domains.experiment.networks import ANY_FEATURES, BACKBONES, NETWORKS
 from latent_domains.experiment.recipe import Recipe
 from latent_domains.runs.devices import requested_mode
@@ -90,13 +90,9 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
     """Replace each option of the method that was not ``chosen`` (None) by the learner's default.
 
     Several targets are one domain by default: the model then needs no branch. With latent ones it has their branch,
-    which cannot read statistics of early blocks, since no stock layer makes these. On features every method that uses
-    the target has equal classes: they gained on PACS, and did no harm on Office-Caltech (results/README.md). DIAL,
-    fine-tuned, lost by them on one of four targets.
+    which cannot read statistics of early blocks, since no stock layer makes these.
     """
     defaults: dict[str, Any] = {"iterations": ITERATIONS} if learner.features_alone else {}
-    if learner.on_features and METHODS[chosen["method"]].sees_target:
-        defaults["equal_classes"] = True
     if chosen["method"] in (*LATENT, "multi_source"):
         defaults["k_target"] = 1
     if chosen["method"] == "mda":

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
-from latent_domains.adapt.comparisons import comparison_lines
+from latent_domains.adapt.comparisons import result_lines
 from latent_domains.adapt.task import Paths, Task
 from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.common.files import write_csv, write_text
@@ -12,7 +12,6 @@ from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
 from latent_domains.runs.domain_labels import assigned_domains
-from latent_domains.runs.evaluate import summary
 from latent_domains.runs.lock import LOCK
 from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
@@ -47,8 +46,8 @@ def _readme(task: Task, folder: RunFolder) -> Iterable[str]:
     )
     yield f"{experiment.title}: {sources} to {targets}"
     how_long = f"{experiment.recipe.iterations} iterations"
-    yield f"{experiment.data.learner}, {how_long}: {summary(folder, folder.read_record())}"
-    yield from comparison_lines(paths, folder)
+    yield f"{experiment.data.learner}, {how_long}"
+    yield from result_lines(paths, folder)
     yield ""
     yield f"Made by: {task.command}"
     yield ""
@@ -67,7 +66,10 @@ def contents(paths: Paths) -> list[str]:
         paths.model_files[1]: "its weights",
         paths.model_files[2]: "the names of its classes, and how an image becomes its input",
         paths.onnx: "net and weights for ONNX Runtime, OpenCV and others",
-        paths.baselines: "what logistic regression gets on the same features",
+        paths.choice: "which classifier was chosen as the model, and why",
+        paths.chosen: "the parameters of that classifier, in the run's deploy net",
+        paths.held_out: "a run for each source that was held out, to choose",
+        paths.baselines: "what other classifiers get on the same features",
         paths.features.root: "all of this of the features alone: a second model to choose from",
         paths.run: "nets, solver, log, snapshots and the record of the training",
         paths.data: "the images as LMDBs, for more training; can be deleted",

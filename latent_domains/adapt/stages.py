@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from latent_domains.adapt.comparisons import baseline_files, compared_records, write_baselines
+from latent_domains.adapt.choice import can_choose, choose
+from latent_domains.adapt.comparisons import baseline_files, compared_records, saved, write_baselines
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
+from latent_domains.adapt.held_out import train_held_out
 from latent_domains.adapt.results import write_domains, write_readme
 from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Task
@@ -56,7 +58,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     seen = (*sources, *targets) if METHODS[chosen["method"]].sees_target else sources
     split, sizes = chosen.get("batch_split"), [counts[domain] for domain in seen]
     most = sum(sizes) // len(seen) if split == "by_size" else min(sizes)
-    rows = max(FEWEST_ROWS, min(_rows(recipe, len(seen)), most))
+    rows = max(FEWEST_ROWS, min(_rows(recipe, len(sources), len(seen)), most))
     iterations = chosen["iterations"] or recipe.iterations
     as_long_as_a_test = -(-sum(counts[target] for target in targets) // (rows * len(seen)))
     recipe = replace(
@@ -87,9 +89,15 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     return experiment
 
 
-def _rows(recipe: Recipe, domains: int) -> int:
-    """Return the images of each of ``domains`` domains in a batch."""
-    return recipe.batch_size if recipe.batch_split == "per_domain" else recipe.batch_size // domains
+def _rows(recipe: Recipe, sources: int, domains: int) -> int:
+    """Return the images of each of ``domains`` domains in a batch, in the mean; ``sources`` of them are sources."""
+    match recipe.batch_split:
+        case "per_domain":
+            return recipe.batch_size
+        case "per_group":
+            return recipe.batch_size * (1 + domains - sources) // domains
+        case _:
+            return recipe.batch_size // domains
 
 
 def _batch_size(batch_split: str, rows: int, sources: int, domains: int) -> int:
@@ -98,7 +106,7 @@ def _batch_size(batch_split: str, rows: int, sources: int, domains: int) -> int:
         case "per_domain":
             return rows
         case "per_group":
-            return rows * domains // (1 + domains - sources)
+            return max(FEWEST_ROWS, rows * domains // (1 + domains - sources))
         case _:
             return rows * domains
 
@@ -108,8 +116,9 @@ def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
     ours, smallest = experiment.task.data.recipe, min(sizes, key=sizes.__getitem__)
     recipe = DATASETS[NETWORKS[experiment.net.network].recipe].recipe
-    rows, usual = _rows(ours, len(sizes)), _rows(recipe, len(sizes))
-    size = _batch_size(experiment.recipe.batch_split, rows, len(experiment.task.source_inputs), len(sizes))
+    sources = len(experiment.task.source_inputs)
+    rows, usual = _rows(ours, sources, len(sizes)), _rows(recipe, sources, len(sizes))
+    size = _batch_size(experiment.recipe.batch_split, rows, sources, len(sizes))
     if rows < usual and experiment.recipe.batch_size == size:
         batch = sum(batch_sizes(experiment, sizes).values())
         yield (
@@ -179,23 +188,27 @@ class Stage:
         return all(file.exists() and file.stat().st_mtime >= since for file in self.files)
 
 
-def finish(task: Task, folder: RunFolder, *, jobs: int, solver_mode: str | None) -> None:
+def finish(task: Task, folder: RunFolder, *, jobs: int, threads: int | None, solver_mode: str | None) -> None:
     """Make what is missing, or older than the record."""
     trained = folder.record.stat().st_mtime
-    for stage in _stages(task, folder, jobs, solver_mode):
+    for stage in _stages(task, folder, jobs, threads, solver_mode):
         if not stage.is_done(trained):
             stage.make()
 
 
-def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -> Iterator[Stage]:
+def _stages(task: Task, folder: RunFolder, jobs: int, threads: int | None, solver_mode: str | None) -> Iterator[Stage]:
     """The stages after training, in their order."""
     paths, images = task.paths, task.images
 
+    def chosen() -> None:
+        held_out = train_held_out(folder, paths.held_out, threads=threads, solver_mode=solver_mode)
+        choose(folder, held_out, paths.choice, paths.chosen)
+
     def model() -> None:
         options = ConverterOptions(force=True)
-        source = run_source(folder)
+        source = run_source(folder, paths.chosen if can_choose(folder) else None)
         export(source, paths.model, options)
-        check = partial(check_onnx, folder) if is_head(folder) else None
+        check = partial(check_onnx, folder, source.weights) if is_head(folder) else None
         made = model_files(paths.model)
         export_onnx(*made, paths.onnx, options, mean=source.mean, scale=source.scale, check=check)
 
@@ -205,12 +218,15 @@ def _stages(task: Task, folder: RunFolder, jobs: int, solver_mode: str | None) -
         labelled = any(target.labelled for target in images.targets)
         write_predictions(paths.predictions, found, images.classes, labelled=labelled)
 
+    if can_choose(folder):
+        yield Stage([paths.choice, paths.chosen], chosen)
     yield Stage(baseline_files(paths, folder), lambda: write_baselines(paths, folder))
     yield Stage(paths.model_files, model)
     yield Stage([paths.predictions], predictions)
     if folder.experiment.method.finds_domains:
         yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
     yield Stage(
-        [paths.report], lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=folder.path)
+        [paths.report],
+        lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=saved(paths, folder)),
     )
     yield Stage([paths.readme], lambda: write_readme(task, folder))

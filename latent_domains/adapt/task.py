@@ -47,11 +47,18 @@ class Paths:
         """The folded model's net, weights and description, and all but the last as ONNX."""
         self.baselines = root / "baselines"
         """The folder of what shallow methods get on the same features, a record each."""
+        self.held_out = root / "held_out"
+        """A run for each source that plays the target."""
+        self.choice = root / "choice.json"
+        """Which classifier of features was chosen, and why."""
+        self.chosen = root / "chosen.caffemodel"
+        """The run's deploy net with that classifier."""
         self.predictions = root / "predictions.csv"
         self.domains = root / "domains.csv"
         self.report = root / "report.html"
         self.readme = root / "README.txt"
         self.results = (self.readme, self.report, self.domains, self.predictions, *self.model_files, self.baselines)
+        self.results += (self.choice, self.chosen, self.held_out)
         """What is made of a finished training."""
 
     @property

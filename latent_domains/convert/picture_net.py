@@ -58,7 +58,7 @@ def picture_net(run: RunFolder, head: Model) -> Model:
     return Model(net, {**whole.blobs, **head.blobs})
 
 
-def check_onnx(run: RunFolder, file: Path) -> None:
+def check_onnx(run: RunFolder, weights: Path, file: Path) -> None:
     """:func:`check_on_pictures` of an ONNX file, in ONNX Runtime and in OpenCV."""
     runtime, opencv = Runtime(str(file)), cv2.dnn.readNetFromONNX(str(file))
     (name,), (output,) = runtime.inputs, runtime.outputs
@@ -67,18 +67,18 @@ def check_onnx(run: RunFolder, file: Path) -> None:
         opencv.setInput(rows)
         return opencv.forward()
 
-    check_on_pictures(run, lambda rows: runtime.forward({name: rows})[output], "ONNX Runtime")
-    check_on_pictures(run, in_opencv, f"OpenCV {cv2.__version__}")
+    check_on_pictures(run, weights, lambda rows: runtime.forward({name: rows})[output], "ONNX Runtime")
+    check_on_pictures(run, weights, in_opencv, f"OpenCV {cv2.__version__}")
 
 
-def check_on_pictures(run: RunFolder, classify: Callable[[Array], Array], engine: str) -> None:
-    """Compare a net's answers on pictures with those of the run's own net on their stored features.
+def check_on_pictures(run: RunFolder, weights: Path, classify: Callable[[Array], Array], engine: str) -> None:
+    """Compare a net's answers on pictures with those of the run's own net, with ``weights``, on their stored features.
 
     The pictures are the first PICTURES of each target; without their LMDBs nothing is compared. Prints the result.
     Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.
     """
     experiment, data = run.experiment, run.experiment.data
-    net = run.load_net("deploy", caffe.TEST, run.final_snapshot().model)
+    net = run.load_net("deploy", caffe.TEST, weights)
     for target in experiment.targets:
         stored = run.data_folder / data.test_lmdb(target)
         pictures = run.data_folder / data.images / stored.name

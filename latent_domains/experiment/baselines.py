@@ -29,6 +29,9 @@ BASELINES = {
 }
 """All by their names, and how a report calls them."""
 
+ON_A_RUN = {"spread": "the trained head, its predictions spread over neighbours"}
+"""What is made of a run on features, by its name in a record, and how a report calls it."""
+
 VARIANTS = ("ensemble", "matching")
 """How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""
 

@@ -17,7 +17,7 @@ from latent_domains.data.shares import shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted
 from latent_domains.experiment.methods import METHODS, Aligned, Mda, Method, Plain
-from latent_domains.experiment.networks import NETWORKS
+from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 from latent_domains.experiment.parts import Net, Task
 from latent_domains.experiment.recipe import Recipe
 from latent_domains.experiment.short_names import SHORT, short
@@ -167,6 +167,8 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
     yield "method", no_plain, method.name, f"another: {network.title} is not trained without normalisation"
     geometries = " or ".join(network.geometries)
     yield "geometry", net.geometry not in network.geometries, net.geometry, f"{geometries}: {network.name}"
+    no_features = recipe.head != "paper" and network.name != ANY_FEATURES
+    yield "head", no_features, recipe.head, f"'paper': {network.name} is no {NETWORKS[ANY_FEATURES].title}"
     no_digits = net.conv1_bias and network.name != "mnist"
     yield "conv1_bias", no_digits, net.conv1_bias, f"the digits net, found {network.name}"
     if isinstance(method, Aligned):
@@ -182,6 +184,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
         yield "permuted_w", method.permuted_w and undivided, method.permuted_w, expected
     for name, is_used, why_not in (
         ("lambda_c", method.sees_target, f"{method.name} trains on no target images"),
+        ("lambda_m", method.sees_target, f"{method.name} trains on no target images"),
         ("lambda_d", method.predicts_domains, f"{method.name} has no branch that predicts domains"),
         ("lambda_t", method.knows_some, "no domain label is known (known_share, style_share)"),
     ):

@@ -13,6 +13,9 @@ DataOrder = Literal["stored", "shuffled"]
 BatchSplit = Literal["per_domain", "per_group", "equally", "by_size"]
 """How a batch is made of the domains: see :class:`Recipe`."""
 
+Head = Literal["paper", "linear"]
+"""What is trained on stored features: see :class:`Recipe`."""
+
 Count = Annotated[int, Interval(ge=1, le=10**8)]
 """Far beyond use, and within Caffe's 32 bits even times the number of domains."""
 
@@ -30,7 +33,9 @@ class Recipe:
     & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once, after the share ``lr_step`` of the
     iterations. ``batch_split`` says what ``batch_size`` counts: the images of each domain ("per_domain"), those of all
     sources, shared out equally, and again of each target ("per_group"), or those of the whole batch, shared out
-    "equally" or "by_size" of the domains. ``iter_size`` batches make one iteration. A snapshot is written and the
+    "equally" or "by_size" of the domains. ``head`` says what is trained on features of any backbone: the authors' layers
+    on AlexNet's fc7 (mDA, ReLU, classifier, mDA), or mDA and a classifier with bias ("linear"): the features of most
+    backbones come after a ReLU. ``iter_size`` batches make one iteration. A snapshot is written and the
     target tested every so many iterations; these numbers, and where it runs, make no other training.
     """
 
@@ -45,7 +50,7 @@ class Recipe:
     ]
     base_lr: Annotated[Rate, Help("initial learning rate")]
     lr_policy: Literal["inv", "step"]
-    weight_decay: Weight
+    weight_decay: Annotated[Weight, Help("weight of the squared weights, as in Caffe's solver")]
     lambda_c: Annotated[Weight, Help("weight of the target's class entropy")]
     lambda_d: Annotated[Weight, Help("weight of the domain entropy")]
     lambda_t: Annotated[Weight, Help("weight of the domain log-loss")]
@@ -67,5 +72,19 @@ class Recipe:
             title=lambda _: "equal classes",
         ),
     ] = False
+    head: Annotated[
+        Head,
+        Help(
+            "on features: the layers that the authors have on AlexNet's fc7 (mDA, ReLU, classifier, mDA), or mDA and a "
+            "linear classifier"
+        ),
+    ] = "paper"
+    lambda_m: Annotated[
+        Weight,
+        Help(
+            "weight of the entropy of the target's mean class prediction, which is maximised: it assumes that the "
+            "target's classes are equally frequent; not in the paper",
+        ),
+    ] = 0.0
     test_mirror: Annotated[bool, Help("mirror test images at random, as the authors' ResNet net does")] = False
     solver_mode: Literal["CPU", "GPU"] = field(default="GPU", compare=False)

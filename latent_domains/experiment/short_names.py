@@ -27,9 +27,12 @@ SHORT = {
     "network": "{}",
     "image_size": "size{}",
     "geometry": "geometry-{}",
+    "head": "head-{}",
+    "weight_decay": "decay{:g}",
     "lambda_c": "lambdac{}",
     "lambda_d": "lambdad{}",
     "lambda_t": "lambdat{}",
+    "lambda_m": "lambdam{}",
     "test_mirror": "testmirror",
 }
 """What folders' names make of a setting, in this order; another is called by its name."""

@@ -1,9 +1,11 @@
-"""A classifier on stored features of any backbone, as section 4.2 has it on AlexNet's fc7.
+"""A classifier on stored features of any backbone: a linear one, or as section 4.2 has it on AlexNet's fc7.
 
 Nothing below the features learns, so they are extracted once (tools.extract_features). A record is the backbone's final
 features and, after them, statistics of its early blocks, if the dataset has any: domains are told apart by these
 rather than by the last layer, which was trained to tell classes apart.
 """
+
+from dataclasses import replace
 
 from caffe import layers as L
 from caffe.net_spec import NetSpec, Top
@@ -30,10 +32,15 @@ def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
 
 
 def trunk(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The final features' normalisation and ReLU, the classifier, its normalisation. Returns class scores N×classes."""
-    final = _part(n, data, experiment, "class", "final")
+    """The final features' normalisation and the classifier. Returns class scores N×classes.
+
+    As in the paper: a ReLU between them, and the scores normalised, too.
+    """
+    final, classes = _part(n, data, experiment, "class", "final"), experiment.data.classes
+    if experiment.recipe.head == "linear":
+        x = replace(normalise, scale=False)(n, "features", final)
+        return inner_product(n, "classifier", x, classes, bias=True, filler=GAUSSIAN, lr_mult=10)
     x = relu(n, "relu", normalise(n, "features", final), in_place=normalise.layer != "none")
-    classes = experiment.data.classes
     x = inner_product(n, "classifier", x, classes, bias=normalise.leaves_bias, filler=GAUSSIAN, lr_mult=10)
     return normalise(n, "classifier", x)
 

@@ -103,6 +103,8 @@ def batch_norm(n: NetSpec, name: str, x: Top, moving_average_fraction: float, **
 class Normalisation:
     """The normalisation after a layer with parameters: mDA or plain BN, then a Scale that all domains share; or none.
 
+    Without ``scale`` there is no Scale: a linear layer that follows does what it does.
+
     ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA takes in training, and in tests
     where several target domains are latent; without them every row is the target's (the last domain). ``w_gradient``
     False keeps the gradient from what predicts them. ``eps`` is added to variances (None: the layers' own 1e-5).
@@ -116,6 +118,7 @@ class Normalisation:
     w_gradient: bool = True
     eps: float | None = None
     in_place: bool = False
+    scale: bool = True
 
     def __call__(self, n: NetSpec, name: str, x: Top, *, pattern: str = "{name}_{layer}") -> Top:
         """Add the layers after ``x``; ``pattern`` makes their names out of ``name`` and mda, bn or scale."""
@@ -137,6 +140,8 @@ class Normalisation:
             )
         else:
             batch_norm(n, norm, x, self.moving_average_fraction, **eps)
+        if not self.scale:
+            return n[norm]
         n[scale] = L.Scale(n[norm], bias_term=True, param=[{"lr_mult": 1, "decay_mult": 0}] * 2, in_place=self.in_place)
         return n[scale]
 

@@ -101,7 +101,7 @@ def train_net(
     losses.classification(n, n.scores_source, batch.labels)
     losses.target_entropy(n, experiment, n.scores_target)
     if source_logits is not None:
-        losses.domain_prediction(n, experiment, source_logits, batch.domain_labels, batch.source_rows)
+        losses.domain_prediction(n, experiment, source_logits, batch.domain_labels)
     if target_logits is not None:
         losses.target_domain_prediction(n, experiment, target_logits)
     return n

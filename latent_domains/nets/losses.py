@@ -14,6 +14,7 @@ def loss_weights(experiment: Experiment) -> dict[str, float]:
     return {
         "loss_class": 1,
         "entropy_class": recipe.lambda_c,
+        "mean_entropy_class": -recipe.lambda_m,
         "entropy_domain": recipe.lambda_d,
         "entropy_target_domain": recipe.lambda_d,
         "loss_domain": recipe.lambda_t,
@@ -28,13 +29,14 @@ def classification(n: NetSpec, scores: Top, labels: Top) -> None:
 
 
 def target_entropy(n: NetSpec, experiment: Experiment, scores: Top) -> None:
-    """Third term: λ_C h_C, the entropy of the class predictions on the target."""
-    n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=loss_weights(experiment)["entropy_class"])
+    """Third term: λ_C h_C, the entropy of the class predictions on the target. Not the paper's: that of their mean."""
+    weights = loss_weights(experiment)
+    n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=weights["entropy_class"])
+    if experiment.recipe.lambda_m:
+        n.mean_entropy_class = _of_mean(scores, weights["mean_entropy_class"])
 
 
-def domain_prediction(
-    n: NetSpec, experiment: Experiment, logits: Top, domain_labels: Top | None, source_rows: int
-) -> None:
+def domain_prediction(n: NetSpec, experiment: Experiment, logits: Top, domain_labels: Top | None) -> None:
     """Second and fourth term: λ_t log-loss where the source domain is known, λ_D h_D where it is not."""
     bottoms = (logits,) if domain_labels is None else (logits, domain_labels)
     weights = loss_weights(experiment)
@@ -46,8 +48,8 @@ def domain_prediction(
             loss_weight=weights["loss_domain"],
             loss_param={"ignore_label": -1, "normalization": P.Loss.VALID},
         )
-    if experiment.method.lambda_b:
-        balance(n, experiment, logits, source_rows)
+    if experiment.method.lambda_b:  # not the paper's: it rewards using all k domains
+        n.domain_balance = _of_mean(logits, weights["domain_balance"])
 
 
 def target_domain_prediction(n: NetSpec, experiment: Experiment, logits: Top) -> None:
@@ -56,16 +58,6 @@ def target_domain_prediction(n: NetSpec, experiment: Experiment, logits: Top) ->
     n.entropy_target_domain = python_layer("EntropyLossLayer", logits, loss_weight=weight)
 
 
-def balance(n: NetSpec, experiment: Experiment, logits: Top, rows: int) -> None:
-    """-λ_b times the entropy of the batch's mean assignment: rewards using all k domains.
-
-    Not the paper's. The mean over rows is an average pooling of the n×k probabilities seen as one image, and the
-    softmax of the logarithm of a distribution is that distribution, so EntropyLossLayer serves here too.
-    """
-    n.domain_probabilities = L.Softmax(logits)
-    n.domain_probabilities_image = L.Reshape(n.domain_probabilities, shape={"dim": [1, 1, rows, experiment.k]})
-    n.domain_mean = L.Pooling(n.domain_probabilities_image, pool=P.Pooling.AVE, kernel_h=rows, kernel_w=1, stride=1)
-    n.domain_mean_row = L.Reshape(n.domain_mean, shape={"dim": [1, experiment.k]})
-    n.domain_mean_logits = L.Log(n.domain_mean_row, shift=1e-6)
-    weight = loss_weights(experiment)["domain_balance"]
-    n.domain_balance = python_layer("EntropyLossLayer", n.domain_mean_logits, loss_weight=weight)
+def _of_mean(logits: Top, weight: float) -> Top:
+    """The entropy of the mean prediction."""
+    return python_layer("EntropyLossLayer", logits, params={"of_mean": True}, loss_weight=weight)

@@ -39,7 +39,7 @@ def build(
 
     With ``table``, the report has its rows, in its order, and the paper's numbers. ``pictured`` names the runs whose
     domains, features and classes are shown in pictures (None: :func:`runs_to_picture`). ``model`` is the
-    run whose model is used: the first sentence is about it. ``figures`` is a folder for all
+    run or record whose model is used: the first sentence is about it. ``figures`` is a folder for all
     charts as SVG and PNG. Raises ProgramError if a run cannot be read or is not in the table, or if ``pictured`` names
     another run.
     """
@@ -122,10 +122,14 @@ def _title(tasks: Sequence[ComparedTask], table: Table | None) -> str:
 
 
 def _of_model(tasks: Sequence[ComparedTask], model: Path) -> str | None:
-    """Say how accurate the run ``model`` is; None where nothing is compared with it, or its targets have no labels."""
+    """Say how accurate the run or record ``model`` is.
+
+    None where nothing is compared with it, or its targets have no labels.
+    """
     for task in tasks:
         for line in task.lines:
-            if any(run.path == model for run in line.runs) and line.mean is not None and len(task.lines) > 1:
+            is_model = any(run.path == model for run in line.runs) if line.runs else line.method == model.stem
+            if is_model and line.mean is not None and len(task.lines) > 1:
                 return f"{task.name}: the model, {line.name}, has {line.mean:.1f} %."
     return None
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.baselines import BASELINES
+from latent_domains.experiment.baselines import BASELINES, ON_A_RUN
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.methods import METHODS
 from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
@@ -91,14 +91,14 @@ def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None
     images = {run.experiment.dataset: run.experiment.data.images for run in runs}
     shallow: dict[tuple[str, tuple[str, ...]], list[Line]] = {}
     for name, record in (baselines or {}).items():
-        method = record.baseline.get("method")
+        method, titles = record.baseline.get("method"), BASELINES | ON_A_RUN
         key = (images.get(record.baseline.get("dataset")), tuple(record.baseline.get("targets", ())))
-        if key not in found or method not in BASELINES:
+        if key not in found or method not in titles:
             raise ProgramError(
                 f"{name}: a shallow baseline is reported beside its table or a run on the same data: pass --table, or "
                 "such a run"
             )
-        shallow.setdefault(key, []).append(Line(BASELINES[method], method, scores=(100 * record.accuracy,)))
+        shallow.setdefault(key, []).append(Line(titles[method], method, scores=(100 * record.accuracy,)))
     return [_task(of_task, shallow.get(key, [])) for key, of_task in found.items()]
 
 

@@ -109,7 +109,7 @@ def _verify(
         _verify_in_opencv(folded, batches, outputs, net, weights, hint)
     if source.head is not None:
         (output,) = written.outputs
-        check_on_pictures(source.head, lambda pictures: forward(written, pictures)[output], "Caffe")
+        check_on_pictures(source.head, source.weights, lambda pictures: forward(written, pictures)[output], "Caffe")
 
 
 def _verify_in_opencv(
@@ -144,12 +144,15 @@ def _verify_in_opencv(
     print(result)
 
 
-def run_source(folder: RunFolder) -> Source:
-    """A run's deploy net at its last iteration. Raises ProgramError if the run has not reached it."""
+def run_source(folder: RunFolder, weights: Path | None = None) -> Source:
+    """A run's deploy net with ``weights`` (None: those of its last iteration).
+
+    Raises ProgramError if the run has not reached that.
+    """
     description = describe_run(folder)
     if is_head(folder):
         of_pictures = replace(PREPROCESSING, reading=description.preprocessing.reading)
         description = replace(description, preprocessing=of_pictures)
     form = description.preprocessing
-    model, head = folder.final_snapshot().model, folder if is_head(folder) else None
+    model, head = weights or folder.final_snapshot().model, folder if is_head(folder) else None
     return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description, head)
