@@ -15,7 +15,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Natural, check_keys, checked, checked_fields, hints
 from latent_domains.data.shares import shares_text
 from latent_domains.experiment import datasets
-from latent_domains.experiment.datasets import DATASETS, Dataset, adapted
+from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, with_head
 from latent_domains.experiment.methods import METHODS, Aligned, Mda, Method, Plain
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 from latent_domains.experiment.parts import Net, Task
@@ -130,8 +130,10 @@ class Experiment:
     @property
     def name(self) -> str:
         """A folder name that says what differs from the dataset's default experiment."""
-        usual = _usual(self.task.data, type(self.method), self.sources, self.targets, self.net.network)
-        usual |= {"method": None, "network": self.task.data.network}
+        usual = _usual(
+            self.task.data, type(self.method), self.sources, self.targets, self.net.network, self.recipe.head
+        )
+        usual |= {"method": None, "network": self.task.data.network, "head": self.task.data.recipe.head}
         own = self.settings
         chosen = [name for name in own if name not in ("sources", "targets", "seed") and own[name] != usual[name]]
         always = ["method", "k"] if self.method.is_latent else ["method"]
@@ -160,7 +162,7 @@ class Experiment:
 def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
     """Yield the rules between parts: a setting, whether the rule is broken, what was found and what is expected."""
     task, method, recipe, net = experiment.task, experiment.method, experiment.recipe, experiment.net
-    network, number, usual = NETWORKS[net.network], len(task.sources), task.data.recipe
+    network, number = NETWORKS[net.network], len(task.sources)
     data = experiment.data  # whose network and image_size are checked by this
 
     no_plain = isinstance(method, Plain) and method.normalisation == "none" and not network.plain
@@ -188,7 +190,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
         ("lambda_d", method.predicts_domains, f"{method.name} has no branch that predicts domains"),
         ("lambda_t", method.knows_some, "no domain label is known (known_share, style_share)"),
     ):
-        found, expected = getattr(recipe, name), getattr(usual, name)
+        found, expected = getattr(recipe, name), getattr(with_head(task.data.recipe, recipe.head), name)
         yield name, found != expected and not is_used, found, f"{expected}: {why_not}"
 
 
@@ -265,7 +267,13 @@ def from_json(values: Any) -> Experiment:
     data, name = _dataset(task.pop("dataset", None)), method.pop("name", None)
     for part, chosen in ((Task, task), (_kind(name), method), (Recipe, recipe), (Net, net)):
         check_keys(chosen, [field.name for field in fields(part)], part.__name__)
+    recipe = {**_defaults(Recipe), **recipe}
     return _made(data, name, {**task, **method, **recipe, **net, "seed": values.get("seed", 0)})
+
+
+def _defaults(part: type) -> dict[str, Any]:
+    """The values of fields that were added later: what is absent was not yet a choice."""
+    return {field.name: field.default for field in fields(part) if field.default is not MISSING}
 
 
 def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any]]:
@@ -292,7 +300,7 @@ def _made(data: Dataset, method: Any, chosen: Mapping[str, Any]) -> Experiment:
     return Experiment(task, how, recipe, net, **checked_fields(Experiment, {"seed": chosen.get("seed", 0)}))
 
 
-_DECIDE = ("sources", "targets", "network")
+_DECIDE = ("sources", "targets", "network", "head")
 """Settings that defaults of others depend on."""
 
 _Part = TypeVar("_Part", Task, Method, Recipe, Net)
@@ -310,6 +318,7 @@ def _usual(
     sources: tuple[str, ...] | None,
     targets: tuple[str, ...] | None,
     network: str | None,
+    head: str | None,
 ) -> dict[str, Any]:
     """The default of every field of every part; with targets alone, all other domains are sources."""
     targets = data.targets if targets is None else targets
@@ -319,7 +328,7 @@ def _usual(
     network = network or data.network
     return {
         **{field.name: field.default for part in (Task, kind, Net) for field in fields(part)},
-        **vars(data.recipe),
+        **vars(with_head(data.recipe, head or data.recipe.head)),
         "data": data,
         "sources": sources,
         "targets": targets,

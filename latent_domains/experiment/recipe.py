@@ -33,8 +33,8 @@ class Recipe:
     & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once, after the share ``lr_step`` of the
     iterations. ``batch_split`` says what ``batch_size`` counts: the images of each domain ("per_domain"), those of all
     sources, shared out equally, and again of each target ("per_group"), or those of the whole batch, shared out
-    "equally" or "by_size" of the domains. ``head`` says what is trained on features of any backbone: the authors' layers
-    on AlexNet's fc7 (mDA, ReLU, classifier, mDA), or mDA and a classifier with bias ("linear"): the features of most
+    "equally" or "by_size" of the domains. ``head`` says what is trained on stored features: the authors' layers
+    on fc7 (mDA, ReLU, classifier, mDA), or mDA and a classifier with bias ("linear"): the features of most
     backbones come after a ReLU. ``iter_size`` batches make one iteration. A snapshot is written and the
     target tested every so many iterations; these numbers, and where it runs, make no other training.
     """
