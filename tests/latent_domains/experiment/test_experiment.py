@@ -198,13 +198,14 @@ OTHERS = {
     "network": "lite0",
     "image_size": 160,
     "test_mirror": True,
+    "head": "paper",
 }
 """A value that is not the default, for each setting that cannot be any other number."""
 
 WITH = {"domain_gain": {"branch_norm": "logits"}, "lambda_t": {"known_share": 0.1}}
 """What else must be chosen."""
 
-OF_DATASET = {"branch_input": "pacs_lite0", "conv1_bias": "digits"}
+OF_DATASET = {"branch_input": "pacs_lite0", "conv1_bias": "digits", "head": "pacs_lite0"}
 """Where pacs does not have the setting."""
 
 
