@@ -75,7 +75,9 @@ def result_lines(paths: Paths, folder: RunFolder) -> list[str]:
         ]
     choice = Choice.read(paths.choice) if can_choose(folder) else None
     others = [read(Record, file) for file in baseline_files(paths, folder) if file.stem in METHODS]
-    lines = [f"{100 * one.accuracy:.2f} % by {BASELINES[one.baseline['method']]}" for one in others]
+    lines = [
+        f"{100 * one.accuracy:.2f} % on the same features by {BASELINES[one.baseline['method']]}" for one in others
+    ]
     if record.accuracy is not None:
         lines.append(f"{100 / folder.experiment.data.classes:.2f} % by guessing")
     if choice is None:

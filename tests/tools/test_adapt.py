@@ -19,6 +19,7 @@ import pytest
 from caffe.proto.caffe_pb2 import Datum
 
 from latent_domains.adapt import stages
+from latent_domains.adapt.choice import CANDIDATES, Choice
 from latent_domains.adapt.learner import ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.files import sha256
@@ -57,6 +58,9 @@ RESULTS = {
     "run",
     "settings.json",
 }
+
+ON_FEATURES_ALONE = {"baselines", "choice.json", "chosen.caffemodel", "held_out"}
+"""What a classifier of features has besides."""
 
 
 def plant(folder: Path) -> None:
@@ -471,8 +475,8 @@ def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 
 def test_features_are_what_is_trained_on(adapted, pacs):
     out, done = adapted
-    assert set(names(out)) == {*RESULTS, "baselines"} and done.stdout.count(": built before\n") == 4
-    title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w, equal classes"
+    assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE} and done.stdout.count(": built before\n") == 4
+    title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w"
     assert f"{title} on features of lite0, 30 iterations" in done.stdout
     assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
     experiment = RunFolder.load(out / "run").experiment
@@ -495,7 +499,11 @@ def test_what_adaptation_was_worth_is_said(adapted, pacs):
         assert (found["source_images"], found["target_images"], found["features"]) == (40, 20, 1280)
         line = f"{100 * record['accuracy']:.2f} % on the same features by {title}\n"
         assert line in done.stdout and line in (out / "README.txt").read_text() and title in report
-    files = [out / "baselines" / "logistic.json", out / "report.html"]
+    choice = Choice.read(out / "choice.json")
+    assert set(choice.held_out) == {"art_painting", "photo"}
+    first = f"{100 * choice.accuracy(choice.chosen):.2f} % on cartoon by the model, {CANDIDATES[choice.chosen]}\n"
+    assert first in done.stdout and "14.29 % by guessing\n" in done.stdout and f"({choice.reason})\n" in done.stdout
+    files = [out / "baselines" / "logistic.json", out / "choice.json", out / "report.html"]
     before = [file.stat().st_mtime_ns for file in files]
     assert on_features(pacs, out).returncode == 0 and [file.stat().st_mtime_ns for file in files] == before
 
@@ -506,8 +514,8 @@ def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
         assert re.search(rf"^{engine}.*, from picture to class: top-1 of 16 of 16 pictures", done.stdout, re.M), engine
     found = rows(out / "predictions.csv")
     correct = sum(row["class"] == row["true class"] for row in found)
-    record = json.loads((out / "run" / "record.json").read_text())
-    assert record["accuracy"] == pytest.approx(correct / len(found)) and len(found) == 20
+    choice = Choice.read(out / "choice.json")
+    assert choice.accuracy(choice.chosen) == pytest.approx(correct / len(found)) and len(found) == 20
     done = program("predict", out / "model.caffemodel", pacs / "cartoon", "--out", tmp_path / "caffe.csv", "--jobs", 1)
     assert done.returncode == 0, done.stderr
     for row, of_caffe in zip(found, rows(tmp_path / "caffe.csv"), strict=True):
@@ -571,19 +579,20 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
     assert set(names(out)) == {*RESULTS, "features", "weights"}
-    assert set(names(out / "features")) == {*RESULTS, "baselines"} - {"lock", "settings.json"}
+    assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE} - {"lock", "settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     net = tuned.experiment.net
     assert (net.network, net.image_size, tuned.experiment.recipe.iterations) == ("lite0", 64, 4)
     assert alone.experiment.recipe.iterations == 100 and alone.experiment.method.branch_input == "early"
     assert tuned.experiment.data.images == alone.experiment.data.images == "out"
     assert len(rows(out / "predictions.csv")) == 20
-    features = f"{100 * alone.read_record().accuracy:.2f} % on cartoon"
+    choice = Choice.read(out / "features" / "choice.json")
+    features = f"{100 * choice.accuracy(choice.chosen):.2f} % on cartoon by the model, {CANDIDATES[choice.chosen]}"
     before, after = done.stdout.split("Next step: fine-tune the whole net lite0.\n")
     assert f"{out / 'features'}: {features}\n" in before and "on the same features by logistic regression\n" in before
     assert re.search(r"[\d.]+ s: about \d+ s for \d+ iterations of 24 images, with tests\. Ctrl-C stops", after)
     lines = (
-        f"{100 * tuned.read_record().accuracy:.2f} % on cartoon\n{features} by features of lite0 alone\n",
+        f"{100 * tuned.read_record().accuracy:.2f} % on cartoon\n{out / 'features'}: {features}\n",
         f"No label of the target chooses: {out / 'model'} is the fine-tuned net, ",
     )
     for text in (after, (out / "README.txt").read_text()):

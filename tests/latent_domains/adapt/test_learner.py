@@ -44,21 +44,6 @@ def test_several_targets_are_one_domain_and_need_no_branch(method):
     assert with_defaults(Learner("lite0"), nothing)["k_target"] == 1
 
 
-@pytest.mark.parametrize(
-    ("network", "method", "expected"),
-    [
-        ("lite0", "dial", True),
-        ("lite0", "style_w", True),
-        ("lite0", "source_only", None),
-        ("resnet18", "mda", None),
-    ],
-)
-def test_equal_classes_where_a_classifier_on_features_is_aligned(network, method, expected):
-    nothing = {"method": method, **dict.fromkeys(ON_FEATURES), "k": None, "equal_classes": None}
-    assert with_defaults(Learner(network), nothing)["equal_classes"] is expected
-    assert with_defaults(Learner(network), {**nothing, "equal_classes": False})["equal_classes"] is False
-
-
 def test_a_backbone_is_fine_tuned_only_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(learner, "why_no_gpu", lambda: None)
     features, tuned = (choose_learner("lite0", fine_tune, None, "CPU") for fine_tune in (False, True))

@@ -20,8 +20,30 @@ def test_the_trunk_sees_the_final_features_alone(method):
         cut = net["class_final"]
         assert (list(cut.slice_param.slice_point), cut.slice_param.axis) == ([1280], 1)
         reader = next(layer for layer in net.values() if "class_final" in layer.bottom)
-        assert reader.name == {"plain": "relu", "source_only": "features_bn"}.get(method, "features_mda")
+        assert reader.name == {"plain": "classifier", "source_only": "features_bn"}.get(method, "features_mda")
         assert [layer.type for layer in net.values() if "class_early" in layer.bottom] == ["Silence"]
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("linear", ["features_mda", "classifier"]),
+        ("paper", ["features_mda", "features_scale", "relu", "classifier", "classifier_mda", "classifier_scale"]),
+    ],
+)
+def test_the_heads(head, expected):
+    _, nets = nets_of(DATASET, "dial", head=head)
+    net = layers(nets["train"])
+    first = list(net).index("features_mda")
+    assert list(net)[first : first + len(expected)] == expected
+    assert net["classifier"].inner_product_param.bias_term is (head == "linear")
+
+
+def test_the_mean_prediction_of_the_target_has_a_loss():
+    net = layers(nets_of(DATASET, "dial", lambda_m=0.3)[1]["train"])
+    assert list(net["mean_entropy_class"].loss_weight) == pytest.approx([-0.3])
+    assert list(net["mean_entropy_class"].bottom) == ["scores_target"]
+    assert "mean_entropy_class" not in layers(nets_of(DATASET, "dial", lambda_m=0.0)[1]["train"])
 
 
 @pytest.mark.parametrize("branch_norm", BRANCH_NORMS)

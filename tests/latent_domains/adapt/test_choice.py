@@ -1,0 +1,115 @@
+"""The classifier that is saved: which it is, and that Caffe computes it."""
+
+from dataclasses import replace
+
+import caffe
+import numpy as np
+import pytest
+
+from latent_domains.adapt.choice import CANDIDATES, Candidates, Choice, can_choose, choose
+from latent_domains.baselines.linear import standardised
+from latent_domains.common.program import ProgramError
+from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.record import OnTarget
+from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from tests.training import train_here
+
+FOUND = {
+    name: {"t": OnTarget.of(np.array([[right, 4 - right], [0, 4]]))}
+    for name, right in zip(CANDIDATES, range(3), strict=True)
+}
+
+
+def choice(**changes) -> Choice:
+    held_out = {
+        "a": {"head": 0.5, "spread": 0.625, "logistic": 0.25},
+        "b": {"head": 0.5, "spread": 0.5, "logistic": 0.75},
+    }
+    return replace(Choice("spread", held_out, 0.5, FOUND), **changes)
+
+
+def test_a_choice_is_read_as_it_was_written(tmp_path):
+    file = tmp_path / "choice.json"
+    file.write_text(choice().text())
+    assert Choice.read(file) == choice()
+    assert choice().accuracy("logistic") == 6 / 8 and choice(targets={"head": {}}).accuracy("head") is None
+    file.write_text(file.read_text().replace('"spread",', '"best",', 1))
+    with pytest.raises(
+        ProgramError, match=r"choice\.json: chosen: found 'best', expected 'head', 'spread' or 'logistic'"
+    ):
+        Choice.read(file)
+
+
+def test_the_reason_has_the_means():
+    assert choice().reason.endswith(
+        "head 50.0 %, the trained head, its predictions spread over neighbours 56.2 %, "
+        "logistic regression, each side standardised 50.0 %"
+    )
+    assert "smoothness of 0.50, below 0.9" in choice(chosen="head", held_out={}).reason
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "expected"),
+    [
+        ("dial", {}, True),
+        ("mda", {}, True),
+        ("mda", {"k_target": 2}, False),
+        ("source_only", {}, False),
+        ("dial", {"head": "paper"}, False),
+    ],
+)
+def test_can_choose_only_among_linear_heads_that_adapt_to_one_domain(method, settings, expected, tmp_path):
+    run = RunFolder(tmp_path, make_experiment("pacs_lite0", method, **settings), tmp_path)
+    assert can_choose(run) is expected
+
+
+def trained(folder, data, **settings) -> RunFolder:
+    settings = {"sources": ("art_painting", "photo"), "targets": ("cartoon",), **settings}
+    run = write_run(make_experiment("pacs_lite0", "dial", iterations=4, batch_size=16, **settings), folder, data=data)
+    train_here(run)
+    return run
+
+
+@pytest.fixture(scope="module")
+def run(lite0_features, tmp_path_factory) -> RunFolder:
+    return trained(tmp_path_factory.mktemp("runs") / "run", lite0_features)
+
+
+@pytest.mark.program
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_weights_are_the_candidate_in_caffe(run, name, tmp_path):
+    candidates = Candidates.fit(run)
+    file = tmp_path / "chosen.caffemodel"
+    file.write_bytes(candidates.weights(name))
+    net = run.load_net("deploy", caffe.TEST, file)
+    rows = np.zeros((len(candidates.features), *net.blobs["data"].shape[1:]), np.float32)
+    rows[:, : candidates.features.shape[1], 0, 0] = candidates.features
+    net.blobs["data"].reshape(*rows.shape)
+    net.blobs["data"].data[...] = rows
+    expected = candidates.heads[name].probabilities(standardised(candidates.features))
+    np.testing.assert_allclose(net.forward()["prob"], expected, atol=1e-5)
+    (found,) = candidates.test(name).values()
+    assert found.test_images == len(candidates.features) and found.accuracy >= 0
+
+
+@pytest.mark.program
+def test_choose_takes_what_is_best_where_sources_are_held_out(run, lite0_features, tmp_path, monkeypatch):
+    other = trained(tmp_path / "photo", lite0_features, sources=("art_painting",), targets=("photo",))
+    monkeypatch.setattr(
+        "latent_domains.adapt.choice.Candidates.test",
+        lambda self, name: {
+            target: OnTarget.of(
+                np.array([[2, 0], [0, 2]])
+                if (name == "logistic") == (self.run is other)
+                else np.array([[1, 1], [1, 1]])
+            )
+            for target in self.run.experiment.targets
+        },
+    )
+    choose(run, [other], tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
+    found = Choice.read(tmp_path / "choice.json")
+    assert found.chosen == "logistic", "not what is best on the target"
+    assert found.held_out == {"photo": {"head": 0.5, "spread": 0.5, "logistic": 1.0}}
+    choose(run, [], tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
+    assert Choice.read(tmp_path / "choice.json").chosen in ("head", "spread")

@@ -1,0 +1,51 @@
+"""Linear classifiers of standardised features."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from latent_domains.baselines.linear import EPS, LinearHead, standardised
+
+
+def blobs(classes: int, each: int = 40, width: int = 6):
+    rng = np.random.default_rng(classes)
+    centres = 2 * rng.normal(size=(classes, width))
+    labels = np.repeat(np.arange(classes), each)
+    return standardised(centres[labels] + rng.normal(size=(len(labels), width))), labels
+
+
+def test_standardised_is_what_the_mda_layer_does():
+    X = np.random.default_rng(0).normal(3, 2, (50, 4))
+    X[:, 2] = 7  # a dead feature
+    Z = standardised(X)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(Z.var(axis=0), [1, 1, 0, 1], atol=1e-4)
+    np.testing.assert_allclose(Z[0, 0], (X[0, 0] - X[:, 0].mean()) / np.sqrt(X[:, 0].var() + EPS))
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_fit_is_logistic_regression(classes):
+    Z, labels = blobs(classes)
+    head = LinearHead.fit(Z, labels, classes)
+    other = LogisticRegression(C=10, max_iter=1000).fit(Z / np.sqrt(Z.shape[1]), labels)
+    assert head.weights.shape == (classes, Z.shape[1]) and head.bias.shape == (classes,)
+    expected = other.predict_proba(Z / np.sqrt(Z.shape[1]))
+    np.testing.assert_allclose(head.probabilities(Z), expected, atol=1e-6)
+
+
+def test_fit_never_predicts_a_class_that_it_has_not_seen():
+    Z, labels = blobs(3)
+    found = LinearHead.fit(Z, labels + (labels > 0), 5).probabilities(Z)
+    assert found.shape == (len(Z), 5) and not found[:, [1, 4]].any()
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+def test_distil_of_sure_labels_is_fit_and_of_soft_ones_lies_between():
+    Z, labels = blobs(3)
+    sure = np.eye(3)[labels]
+    np.testing.assert_allclose(
+        LinearHead.distil(Z, sure).probabilities(Z), LinearHead.fit(Z, labels, 3).probabilities(Z), atol=1e-4
+    )
+    soft = LinearHead.distil(Z, 0.7 * sure + 0.1).probabilities(Z)
+    assert (soft.argmax(axis=1) == labels).mean() > 0.95
+    assert soft.max(axis=1).mean() == pytest.approx(0.8, abs=0.05)
