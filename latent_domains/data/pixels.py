@@ -143,11 +143,11 @@ def _header(data: bytes) -> _Header:
 
 
 def _of_png(data: bytes) -> _Header:
-    found = {name: data[start:end] for name, start, end in _chunks(data)}
+    found = {name: data[start:end] for name, start, end in _chunks(data) if name in (b"tRNS", b"eXIf")}
     depth, colour, transparent = data[24], data[25], found.get(b"tRNS", b"")
     key = None
     if colour == 0 and transparent:  # gray
-        key = int.from_bytes(transparent[:2]) * (1 if depth == 16 else 255 // (2**depth - 1))
+        key = int.from_bytes(transparent[:2]) * (1 if depth == 16 else 255 // max(1, 2**depth - 1))
     alpha = bool(colour & 4 or transparent)
     return _Header(alpha, depth == 16, orientation=_orientation(found.get(b"eXIf", b"")), key=key)
 
