@@ -115,6 +115,7 @@ def _options() -> argparse.Namespace:
     add_method_options(
         parser,
         recipe="the network's",
+        method="style_w on features, except with options of mda, else mda",
         iterations=f"{ITERATIONS} for lite0 with --fine-tune, else the network's",
         k="the number of sources; 2 for a single one",
         k_target="1",

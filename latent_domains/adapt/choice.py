@@ -125,7 +125,9 @@ class Candidates:
         return cls(run, heads, features, labels, smoothness(found, graph))
 
     def test(self, name: str) -> dict[str, OnTarget]:
-        """Test a candidate on each target that has labels."""
+        """Test a candidate on each target that has labels. The trained head was tested by the run's record."""
+        if name == "head":
+            return self.run.read_record().targets
         from sklearn.metrics import confusion_matrix  # a second to import
 
         predicted = self.heads[name].probabilities(standardised(self.features)).argmax(axis=1)
@@ -138,8 +140,13 @@ class Candidates:
         }
 
     def weights(self, name: str) -> bytes:
-        """A caffemodel of the run's deploy net with a candidate as its classifier."""
+        """Return a caffemodel of the run's deploy net with a candidate as its classifier.
+
+        The trained head keeps the running means and variances; others take those of all the target's features.
+        """
         model, head = _model(self.run), self.heads[name]
+        if name == "head":
+            return weights_bytes(model)
         means, variances, divisor = model.blobs[NORMALISATION]  # of all domains, the target's last
         means[-1], variances[-1], divisor[-1] = self.features.mean(axis=0), self.features.var(axis=0), 1
         return weights_bytes(replace(model, blobs={**model.blobs, CLASSIFIER: [head.weights, head.bias]}))

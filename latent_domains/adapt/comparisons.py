@@ -82,15 +82,11 @@ def result_lines(paths: Paths, folder: RunFolder) -> list[str]:
         lines.append(f"{100 / folder.experiment.data.classes:.2f} % by guessing")
     if choice is None:
         return [f"{root}: {summary(folder, record)}", *lines]
-    said = {name: choice.accuracy(name) for name in CANDIDATES} | {"head": record.accuracy}
+    said = {name: choice.accuracy(name) for name in CANDIDATES}
     words = CANDIDATES[choice.chosen]
     if record.accuracy is None:
         return [f"{root}: {summary(folder, record)}; the model is {words}", f"({choice.reason})"]
-    tried = [
-        f"{100 * said[name]:.2f} % by {CANDIDATES[name]}"
-        for name in ON_A_RUN.keys() | {"head"}
-        if name != choice.chosen
-    ]
+    tried = [f"{100 * said[name]:.2f} % by {CANDIDATES[name]}" for name in ("head", *ON_A_RUN) if name != choice.chosen]
     target = folder.experiment.target
     return [
         f"{root}: {100 * said[choice.chosen]:.2f} % on {target} by the model, {words}",

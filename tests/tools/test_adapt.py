@@ -411,7 +411,7 @@ def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
     plant(tmp_path)
     for options, message in (
         (("--out", tmp_path / "a,b"), "a,b/run: expected a name without commas"),
-        (("--network", "lite0", "--batch-size", 2), "batch size: got 2 for 3 domains, expected"),
+        (("--network", "lite0", "--batch-size", 2), "batch size: got 2 for 2 domains, expected"),
         (("--network", "mnist", "--image-size", 64), "image_size: got 64 for mnist on digits, expected 28"),
         *([] if has_cuda() else [(("--solver-mode", "GPU"), "solver mode GPU, but this Caffe was built without CUDA")]),
     ):
@@ -476,14 +476,14 @@ def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
 def test_features_are_what_is_trained_on(adapted, pacs):
     out, done = adapted
     assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE} and done.stdout.count(": built before\n") == 4
-    title = "mDA, k=2, centred logits, branch on early statistics, no gradient through w"
+    title = "clusters of style as w, k=2"
     assert f"{title} on features of lite0, 30 iterations" in done.stdout
     assert f"note: {pacs / 'photo'}: 5 images of " in done.stdout
     experiment = RunFolder.load(out / "run").experiment
     assert (experiment.net.network, experiment.data.features.images, experiment.data.early) == ("features", "out", 80)
-    assert (experiment.recipe.batch_size, experiment.recipe.lambda_d, experiment.recipe.base_lr) == (60, 0.1, 0.001)
+    assert (experiment.recipe.batch_size, experiment.recipe.lambda_m, experiment.recipe.base_lr) == (30, 0.1, 0.001)
     settings = json.loads((out / "settings.json").read_text())
-    assert (settings["--network"], settings["--branch-norm"], settings["--lambda-d"]) == ("lite0", "logits", 0.1)
+    assert (settings["--network"], settings["--method"], settings["--lambda-d"]) == ("lite0", "style_w", None)
     assert len(rows(out / "domains.csv")) == 40
     again = on_features(pacs, out)
     assert again.returncode == 0 and "measuring" not in again.stdout and again.stdout.count(": built before\n") == 6

@@ -38,6 +38,23 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
     assert with_defaults(Learner("lite0"), dial) == dial
 
 
+@pytest.mark.parametrize(
+    ("network", "options", "expected"),
+    [
+        ("lite0", {}, "style_w"),
+        ("lite0", {"k": 3}, "style_w"),
+        ("lite0", {"k": 1}, "dial"),
+        ("lite0", {"lambda_d": 0.2}, "mda"),
+        ("lite0", {"known_share": 0.05}, "mda"),
+        ("lite0", {"known_share": 0.0, "domain_gain": 1.0}, "style_w"),
+        ("lite0", {"method": "dial", "known_share": 0.05}, "dial"),
+        ("resnet18", {}, "mda"),
+    ],
+)
+def test_the_usual_method(network, options, expected):
+    assert with_defaults(Learner(network), {"method": None, **options})["method"] == expected
+
+
 @pytest.mark.parametrize("method", ["mda", "multi_source", "style_w"])
 def test_several_targets_are_one_domain_and_need_no_branch(method):
     nothing = {"method": method, **dict.fromkeys(ON_FEATURES), "k_target": None}
