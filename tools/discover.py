@@ -45,10 +45,10 @@ from latent_domains.convert.backbone_options import (
     onnx_backbone,
 )
 from latent_domains.convert.torch import lite0_backbone, resnet18_backbone
+from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
-from latent_domains.data.reading import chosen_reading
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
 from latent_domains.discovery.pictures import plan_statistics, read_statistics

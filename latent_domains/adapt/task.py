@@ -14,7 +14,7 @@ from latent_domains.data.domain_images import TaskImages, keep_readable
 from latent_domains.data.lmdb_io import count, read, record_names
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.names import folder_label
-from latent_domains.data.pixels import USUAL, Reading
+from latent_domains.data.reading import USUAL, Reading
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.description import description_file

@@ -22,7 +22,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, count_of
 from latent_domains.data.image_list import Entry, printable
 from latent_domains.data.lmdb_io import encoded_datum, image_datum
-from latent_domains.data.pixels import BEGINNINGS, USUAL, Reading, check_whole, decoded, read_pixels
+from latent_domains.data.pixels import BEGINNINGS, check_whole, decoded, read_pixels
+from latent_domains.data.reading import USUAL, Reading
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from latent_domains.data.image_datum import Format, file_contents, make_readable
 from latent_domains.data.image_list import Entry, size
 from latent_domains.data.lmdb_note import of_pictures
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
-from latent_domains.data.pixels import Reading, decided_by
+from latent_domains.data.pixels import decided_by
+from latent_domains.data.reading import Reading
 
 VERSION = 1
 """Raised whenever the same images and seed give other records or another order."""

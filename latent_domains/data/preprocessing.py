@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.validation import Number, Positive, Rate
-from latent_domains.data.pixels import USUAL, Reading
+from latent_domains.data.reading import USUAL, Reading
 
 Values = NDArray[np.uint8 | np.float32]
 """A stored image: C×H×W, colour as B, G, R."""

@@ -57,7 +57,7 @@ def _domains(discovery: Discovery) -> Section:
     header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
     if found.k == 1 and discovery.asked is None:
-        why = f"They are {discovery.too_few} to divide"
+        why = f"There are {discovery.too_few} to divide"
         if found.unstable:
             why = "No division is found again in half of the pictures"
         elif found.agreement:

@@ -19,7 +19,7 @@ from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.image_lmdb import plan_of_files
 from latent_domains.data.input_batches import record_values
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb
-from latent_domains.data.pixels import Reading
+from latent_domains.data.reading import Reading
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2

@@ -18,7 +18,7 @@ from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.lmdb_io import datum_image
-from latent_domains.data.pixels import Reading
+from latent_domains.data.reading import Reading
 from latent_domains.models.description import ModelDescription
 from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_file import check_onnx

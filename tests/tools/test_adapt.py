@@ -27,8 +27,8 @@ from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.image_datum import Format, make
 from latent_domains.data.lmdb_io import datum_image, read, read_labels, record_name
-from latent_domains.data.pixels import Reading
 from latent_domains.data.published_file import in_package
+from latent_domains.data.reading import Reading
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.baselines import BASELINES
 from latent_domains.experiment.networks import LITE0

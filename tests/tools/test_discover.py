@@ -101,7 +101,7 @@ def test_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_p
     assert "2 pictures: one domain (too few pictures to look for more)" in done.stdout
     assert "purity" not in done.stdout and "Warning" not in done.stderr
     text = text_of(tmp_path / "out" / "report.html")
-    assert "They are too few to divide" in text and "purity" not in text and "-1.00" not in text
+    assert "There are too few pictures to divide" in text and "purity" not in text and "-1.00" not in text
 
 
 def test_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tmp_path):

@@ -118,7 +118,9 @@ def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> 
     assert names(tmp_path / "out") == [weights.name, description.name, net.name]
     written = json.loads(description.read_text())
     assert written["classes"] == [str(digit) for digit in range(10)]
-    assert written["preprocessing"] == {"stored_shape": [3, 28, 28], "crop": None, "mean": [127.5], "scale": 1 / 128}
+    reading = {"background": [255, 255, 255], "range": None}
+    form = {"stored_shape": [3, 28, 28], "crop": None, "mean": [127.5], "scale": 1 / 128, "reading": reading}
+    assert written["preprocessing"] == form
     assert layers == "layers: 23, folded 13"
     differs = r"\d\.\de-0[5-9]|0\.0e\+00"
     assert re.fullmatch(rf"largest difference in 9 blobs, on 4 random inputs: ({differs}) \(\w+\)", caffe_line)

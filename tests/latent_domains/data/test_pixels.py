@@ -10,7 +10,8 @@ import pytest
 import tifffile
 from PIL import Image, ImageOps
 
-from latent_domains.data.pixels import USUAL, Reading, decided_by, deep_values, read_pixels
+from latent_domains.data.pixels import decided_by, deep_values, read_pixels
+from latent_domains.data.reading import USUAL, Reading
 from latent_domains.data.tiff import pages
 
 SIZE = (7, 9)

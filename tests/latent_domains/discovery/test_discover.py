@@ -9,7 +9,7 @@ from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data.domain_images import Domain, TaskImages, read_piles
 from latent_domains.data.image_list import Found
 from latent_domains.data.lmdb_plans import build_missing
-from latent_domains.data.pixels import USUAL
+from latent_domains.data.reading import USUAL
 from latent_domains.discovery.discover import Discovery, chosen, discover
 from latent_domains.discovery.page import shares_section
 from latent_domains.discovery.pictures import Statistics, plan_statistics, read_statistics

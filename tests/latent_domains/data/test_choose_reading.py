@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import tifffile
 
+from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.image_list import Entry
-from latent_domains.data.pixels import Reading
-from latent_domains.data.reading import chosen_reading
+from latent_domains.data.reading import Reading
 
 RAMP = np.arange(64, dtype=np.float64).reshape(8, 8) / 63
 

@@ -1,0 +1,72 @@
+"""How the files of a set are read: as options say or, for pictures of more than 8 bits, by the values they use."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from tqdm import tqdm
+
+from latent_domains.common.arguments import RANGE
+from latent_domains.common.in_threads import in_threads
+from latent_domains.common.wording import count_of
+from latent_domains.data.image_datum import file_contents
+from latent_domains.data.image_list import Entry, printable
+from latent_domains.data.pixels import BEGINNINGS, deep_values
+from latent_domains.data.reading import USUAL, Reading
+
+_SHALLOW = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".ppm", ".webp")
+"""Ends of names of files that have 8 bits, or whose header says what is white."""
+
+
+def chosen_reading(options: Namespace, entries: Sequence[Entry], usual: Reading = USUAL) -> Reading:
+    """Return how ``entries`` are read: by the options (``add_reading_options``, ``jobs``), else as is ``usual``.
+
+    Without a range, look for pictures of more than 8 bits: what all of them use becomes black to white, and a note on
+    stderr says so. Without a sign or a fraction it begins at 0 and ends at 255, 511, … or 32,767. Pictures that use all
+    of 16 bits need none.
+    """
+    given = {"background": options.background, "range": options.range}
+    reading = replace(usual, **{name: value for name, value in given.items() if value is not None})
+    if reading.range is not None:
+        return reading
+    may_be_deep = [entry for entry in entries if not entry.path.lower().endswith(_SHALLOW)]
+    found = in_threads(_ends, may_be_deep, options.jobs)
+    looked = tqdm(found, "look for more than 8 bits", len(may_be_deep), unit="img", delay=2, leave=False)
+    deep = [(entry, ends) for entry, ends in zip(may_be_deep, looked, strict=True) if ends]
+    if not deep:
+        return reading
+    low, high = min(ends[0] for _, ends in deep), max(ends[1] for _, ends in deep)
+    black, white = low, high
+    if all(ends[2] for _, ends in deep):  # whole numbers without a sign
+        black, white = 0, 2 ** max(ends[2] for _, ends in deep) - 1
+    if (black, white) == (0, 65535) or not black < white:
+        return reading
+    number, file = count_of(len(deep), "picture"), printable(deep[0][0].file)
+    tqdm.write(
+        f"note: {number} of more than 8 bits, such as {file}, with values from {low:g} to {high:g}: {black:g} becomes "
+        f"black, {white:g} white ({RANGE})",
+        file=sys.stderr,
+    )
+    return replace(reading, range=(black, white))
+
+
+def _ends(entry: Entry) -> tuple[float, float, int] | None:
+    """The least and the largest value of a picture of more than 8 bits, and how many bits it uses.
+
+    Bits are 0 for numbers with a sign or a fraction. None stands for any other file.
+    """
+    try:
+        head = file_contents(entry.file, 32)
+        if head.startswith(BEGINNINGS["png"]) and head[24:25] == b"\x08":  # most are of this kind
+            return None
+        found = deep_values(file_contents(entry.file))
+    except OSError:
+        return None
+    if found is None or not np.isfinite(found[0]).any():
+        return None
+    values = found[0][np.isfinite(found[0])]
+    low, high = float(values.min()), float(values.max())
+    bits = max(8, int(high).bit_length(), found[1] if found[1] < 16 else 0) if values.dtype == np.uint16 else 0
+    return low, high, bits
