@@ -25,7 +25,7 @@ def train_held_out(folder: RunFolder, root: Path, *, threads: int | None, solver
     chosen = sorted(experiment.sources, key=lambda source: -counts[source])[:MOST]
     runs = [_run(_without(experiment, source), root / source, folder.data_folder, solver_mode) for source in chosen]
     print(f"holding out {', '.join(chosen)} in turn, to choose the classifier …", flush=True)
-    train_all(runs, jobs=2, threads=threads and 1, resume=True, solver_mode=solver_mode)
+    train_all(runs, jobs=2, threads=threads and max(1, threads // 2), resume=True, solver_mode=solver_mode)
     return runs
 
 
