@@ -30,7 +30,7 @@ def test_a_kept_table_is_that_of_the_kept_records(file: Path):
 
 
 README = [
-    "pacs_domains: clusters of style as w; found kinds gain {points above random balanced w:2} points over random parts",
+    "pacs_domains: clusters of style as w; found kinds gain {points above random balanced w:2} points over random",
     "pacs_domains: multi-source; and known ones {points above random balanced w:2} (",
     "pacs_styles_resnet18: clusters of style as w, undivided; {points above DIAL, undivided:2} and",
     "pacs_styles_resnet18: multi-source, undivided; and {points above DIAL, undivided:2} points over DIAL",

@@ -93,7 +93,9 @@ def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path,
 
 
 def test_without_the_pictures_it_says_that_none_were_compared(run, tmp_path, capsys):
-    picture_net.check_on_pictures(replace(run, data_folder=tmp_path), lambda rows: rows, "Caffe")
+    picture_net.check_on_pictures(
+        replace(run, data_folder=tmp_path), run.final_snapshot().model, lambda rows: rows, "Caffe"
+    )
     assert "are not there: Caffe was not compared on pictures" in capsys.readouterr().out
 
 
