@@ -12,9 +12,10 @@ from typing import Literal
 import numpy as np
 from pydantic import TypeAdapter
 
-from latent_domains.baselines.checks import Floats, Integers
+from latent_domains.baselines.checks import Floats
 from latent_domains.baselines.features import read_features
 from latent_domains.baselines.linear import LinearHead, standardised
+from latent_domains.baselines.run import Labelled, overall_accuracy, test_on
 from latent_domains.baselines.spreading import neighbours, smoothness, spread
 from latent_domains.common.files import json_text, read_json, write_together
 from latent_domains.common.validation import checked
@@ -72,9 +73,7 @@ class Choice:
 
     def accuracy(self, name: str) -> float | None:
         """The accuracy of a candidate on all labelled images of the targets; None if there are none."""
-        found = self.targets[name].values()
-        images = sum(of.test_images for of in found)
-        return sum(round(of.accuracy * of.test_images) for of in found) / images if images else None
+        return overall_accuracy(found) if (found := self.targets[name]) else None
 
     @property
     def reason(self) -> str:
@@ -93,14 +92,15 @@ class Choice:
 class Candidates:
     """The candidates of a run from its sources to its targets, by name, and what they are tested on.
 
-    ``features`` (n×d) are those of all targets, ``labels`` those of each (its own n), ``smoothness`` is that of the
-    trained head's predictions.
+    ``model`` is the run's deploy net. ``features`` (n×d) are those of all targets, ``tests`` has the standardised ones
+    and the labels of each target that has labels, ``smoothness`` is that of the trained head's predictions.
     """
 
     run: RunFolder
+    model: Model
     heads: dict[str, LinearHead]
     features: Floats
-    labels: dict[str, Integers]
+    tests: dict[str, Labelled]
     smoothness: float
 
     @classmethod
@@ -114,46 +114,41 @@ class Candidates:
         X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
         features = np.concatenate([of for of, _ in targets.values()])
         Z = standardised(features)
-        head = LinearHead(*(blob.astype(np.float64) for blob in _model(run).blobs[CLASSIFIER]))
+        model = read_model(run.net("deploy"), run.final_snapshot().model)
+        head = LinearHead(*(blob.astype(np.float64) for blob in model.blobs[CLASSIFIER]))
         found, graph = head.probabilities(Z), neighbours(Z)
         heads = {
             "head": head,
             "spread": LinearHead.distil(Z, spread(found, graph)),
             "logistic": LinearHead.fit(standardised(X), y, data.classes),
         }
-        labels = {target: of for target, (_, of) in targets.items()}
-        return cls(run, heads, features, labels, smoothness(found, graph))
+        parts = np.split(Z, np.cumsum([len(labels) for _, labels in targets.values()])[:-1])
+        tests = {
+            target: (part, labels)
+            for (target, (_, labels)), part in zip(targets.items(), parts, strict=True)
+            if target in run.experiment.task.tests.values()
+        }
+        return cls(run, model, heads, features, tests, smoothness(found, graph))
 
     def test(self, name: str) -> dict[str, OnTarget]:
         """Test a candidate on each target that has labels. The trained head was tested by the run's record."""
         if name == "head":
             return self.run.read_record().targets
-        from sklearn.metrics import confusion_matrix  # a second to import
-
-        predicted = self.heads[name].probabilities(standardised(self.features)).argmax(axis=1)
-        parts = np.split(predicted, np.cumsum([*map(len, self.labels.values())])[:-1])
-        tested, classes = self.run.experiment.task.tests.values(), range(self.run.experiment.data.classes)
-        return {
-            target: OnTarget.of(confusion_matrix(labels, part, labels=classes))
-            for (target, labels), part in zip(self.labels.items(), parts, strict=True)
-            if target in tested
-        }
+        head = self.heads[name]
+        return test_on(lambda Z: head.probabilities(Z).argmax(axis=1), self.tests, self.run.experiment.data.classes)
 
     def weights(self, name: str) -> bytes:
         """Return a caffemodel of the run's deploy net with a candidate as its classifier.
 
         The trained head keeps the running means and variances; others take those of all the target's features.
         """
-        model, head = _model(self.run), self.heads[name]
         if name == "head":
-            return weights_bytes(model)
-        means, variances, divisor = model.blobs[NORMALISATION]  # of all domains, the target's last
+            return weights_bytes(self.model)
+        head = self.heads[name]
+        means, variances, divisor = (blob.copy() for blob in self.model.blobs[NORMALISATION])  # the target's are last
         means[-1], variances[-1], divisor[-1] = self.features.mean(axis=0), self.features.var(axis=0), 1
-        return weights_bytes(replace(model, blobs={**model.blobs, CLASSIFIER: [head.weights, head.bias]}))
-
-
-def _model(run: RunFolder) -> Model:
-    return read_model(run.net("deploy"), run.final_snapshot().model)
+        changed = {CLASSIFIER: [head.weights, head.bias], NORMALISATION: [means, variances, divisor]}
+        return weights_bytes(replace(self.model, blobs={**self.model.blobs, **changed}))
 
 
 def choose(run: RunFolder, held_out: Sequence[RunFolder], choice: Path, weights: Path) -> None:

@@ -62,7 +62,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     discovery = time.monotonic() - begin
     in_kernel = baseline.classifier or CLASSIFIERS[0]
     classifier = _adapt(baseline, in_kernel, X, y, X_target, discovered)
-    found = _test_on(classifier.predict, tests, experiment.data.classes)
+    found = test_on(classifier.predict, tests, experiment.data.classes)
     seconds = time.monotonic() - begin
     usage = matching = None
     if discovered:
@@ -71,8 +71,8 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             {source: discovered.best.assignments_[rows] for source, rows in of.items()},
             {source: y[rows] for source, rows in of.items()},
         )
-        by_matching = _test_on(partial(classifier.predict, variant="matching"), tests, experiment.data.classes)
-        matching = Matching(accuracy=_overall_accuracy(by_matching), targets=by_matching, domain=classifier.nearest_)
+        by_matching = test_on(partial(classifier.predict, variant="matching"), tests, experiment.data.classes)
+        matching = Matching(accuracy=overall_accuracy(by_matching), targets=by_matching, domain=classifier.nearest_)
     return Record(
         baseline={
             "method": baseline.method,
@@ -94,7 +94,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
             "target_images": len(X_target),
             "features": X.shape[1],
         },
-        accuracy=_overall_accuracy(found),
+        accuracy=overall_accuracy(found),
         test_images=sum(one.test_images for one in found.values()),
         targets=found,
         lmdbs={name: contents(baseline.data / name) for name in _lmdbs(experiment)},
@@ -109,7 +109,8 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
     )
 
 
-def _test_on(predict: Callable[[Floats], Integers], tests: dict[str, Labelled], classes: int) -> dict[str, OnTarget]:
+def test_on(predict: Callable[[Floats], Integers], tests: dict[str, Labelled], classes: int) -> dict[str, OnTarget]:
+    """Return what ``predict`` gets right of each target's features (n×d) and labels (n)."""
     from sklearn.metrics import confusion_matrix  # a second to import
 
     return {
@@ -118,7 +119,7 @@ def _test_on(predict: Callable[[Floats], Integers], tests: dict[str, Labelled], 
     }
 
 
-def _overall_accuracy(found: dict[str, OnTarget]) -> float:
+def overall_accuracy(found: dict[str, OnTarget]) -> float:
     """The accuracy on all targets' images."""
     correct = sum(round(one.accuracy * one.test_images) for one in found.values())
     return correct / sum(one.test_images for one in found.values())
