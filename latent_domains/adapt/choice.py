@@ -1,14 +1,16 @@
-"""Which classifier of features is saved: what is right most often where sources are held out.
+"""Which classifier is saved: what is right most often where sources are held out.
 
-All candidates are linear on the target's standardised features, so one net has each of them: by other weights of its
-classifier, and other means and variances of the target.
+All candidates are linear on the target's features: those that a backbone gave, or those that a fine-tuned net's own
+classifier takes. So one net has each of them, by other weights of its classifier and, on a backbone's features, other
+means and variances of the target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import caffe
 import numpy as np
 from pydantic import TypeAdapter
 
@@ -19,42 +21,52 @@ from latent_domains.baselines.run import Labelled, overall_accuracy, test_on
 from latent_domains.baselines.spreading import neighbours, smoothness, spread
 from latent_domains.common.files import json_text, read_json, write_together
 from latent_domains.common.validation import checked
+from latent_domains.experiment.baselines import ON_A_RUN
 from latent_domains.models.model import Model, read_model, weights_bytes
+from latent_domains.runs.outputs import blob_of_images
 from latent_domains.runs.record import OnTarget
 from latent_domains.runs.run_folder import RunFolder
 
 CANDIDATES = {
     "head": "the trained head",
-    "spread": "the trained head, its predictions spread over neighbours",
+    "spread": ON_A_RUN["spread"],
     "logistic": "logistic regression, each side standardised",
 }
 """By name, in words; of equals the first is chosen."""
 
+OF_NET = {"head": "the fine-tuned net", "spread": ON_A_RUN["spread_net"]}
+"""Those of a net that was trained as a whole."""
+
 MOST = 20_000
-"""Images of all domains: these take some ten seconds and 1 GB. Beyond, the trained head is saved."""
+"""Images of all domains: these take some ten seconds and 1 GB. Beyond, what was trained is saved."""
 
 SMOOTH = 0.9
-"""With a single source predictions are spread if they are as smooth: from 0.9 on that gained on most held-out sources,
-and below it lost on most (results/head)."""
+"""Where no source is held out predictions are spread if they are as smooth: from 0.9 on that gained on most held-out
+sources, and below it lost on most (results/head)."""
 
 CLASSIFIER, NORMALISATION = "classifier", "features_mda"
 """Layers of the head (:mod:`latent_domains.nets.any_features`)."""
 
 
 def can_choose(run: RunFolder) -> bool:
-    """Whether a run's head is one of CANDIDATES: linear, on features, adapted to one target domain."""
+    """Whether a run is one of the candidates: its last layer is a linear classifier, adapted to one target domain."""
     experiment = run.experiment
-    is_linear = experiment.data.features is not None and experiment.recipe.head == "linear"
     adapts = experiment.method.sees_target and experiment.k_target == 1
-    return is_linear and adapts and sum(experiment.data.counts.values()) <= MOST
+    if not adapts or sum(experiment.data.counts.values()) > MOST:
+        return False
+    if experiment.data.features is not None:
+        return experiment.recipe.head == "linear"
+    *_, last, softmax = run.read_net("deploy").layer
+    return last.name == CLASSIFIER and last.type == "InnerProduct" and softmax.bottom[0] == last.top[0]
 
 
 @dataclass(frozen=True)
 class Choice:
     """What was chosen, and why; the contents of choice.json.
 
-    ``held_out`` has the accuracy of each candidate on each source that was held out, ``smoothness`` is that of the
-    trained head's predictions on the target, and ``targets`` the accuracy of each candidate on the labelled targets.
+    ``held_out`` has the accuracy of each candidate on each source that was held out (of a fine-tuned net: of those on
+    the features alone), ``smoothness`` is that of the trained predictions on the target, and ``targets`` the accuracy
+    of each candidate on the labelled targets.
     """
 
     chosen: Literal[*CANDIDATES]
@@ -76,24 +88,28 @@ class Choice:
         return overall_accuracy(found) if (found := self.targets[name]) else None
 
     @property
+    def words(self) -> dict[str, str]:
+        """The candidates by name, in words."""
+        return CANDIDATES if self.targets.keys() == CANDIDATES.keys() else OF_NET
+
+    @property
     def reason(self) -> str:
         """Why, in words."""
         if not self.held_out:
             limit = f"{'at least' if self.chosen == 'spread' else 'below'} {SMOOTH:g}"
-            return (
-                f"a single source cannot be held out; predictions have a smoothness of {self.smoothness:.2f}, {limit}"
-            )
-        means = {name: np.mean([of[name] for of in self.held_out.values()]) for name in CANDIDATES}
-        compared = ", ".join(f"{CANDIDATES[name]} {100 * mean:.1f} %" for name, mean in means.items())
-        return f"mean accuracy on the sources that were held out: {compared}"
+            return f"no source was held out; predictions have a smoothness of {self.smoothness:.2f}, {limit}"
+        compared = ", ".join(f"{CANDIDATES[name]} {100 * _mean(self.held_out, name):.1f} %" for name in self.words)
+        alone = "" if self.words is CANDIDATES else ", with the features alone"
+        return f"mean accuracy on the sources that were held out{alone}: {compared}"
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """The candidates of a run from its sources to its targets, by name, and what they are tested on.
 
-    ``model`` is the run's deploy net. ``features`` (n×d) are those of all targets, ``tests`` has the standardised ones
-    and the labels of each target that has labels, ``smoothness`` is that of the trained head's predictions.
+    ``model`` is the run's deploy net. ``features`` (n×d) are those of all targets, ``heads`` take them standardised.
+    ``tests`` has the standardised ones and the labels of each target that has labels, ``smoothness`` is that of the
+    trained predictions.
     """
 
     run: RunFolder
@@ -106,32 +122,30 @@ class Candidates:
     @classmethod
     def fit(cls, run: RunFolder) -> "Candidates":
         """Fit the candidates of a finished run; only logistic regression reads labels, the sources'."""
-        data = run.experiment.data
-        sources, targets = (
-            {domain: read_features(run.train_lmdbs[domain], data) for domain in domains}
-            for domains in (run.experiment.sources, run.experiment.targets)
-        )
-        X, y = (np.concatenate(part) for part in zip(*sources.values(), strict=True))
-        features = np.concatenate([of for of, _ in targets.values()])
-        Z = standardised(features)
+        experiment, is_net = run.experiment, run.experiment.data.features is None
         model = read_model(run.net("deploy"), run.final_snapshot().model)
-        head = LinearHead(*(blob.astype(np.float64) for blob in model.blobs[CLASSIFIER]))
-        found, graph = head.probabilities(Z), neighbours(Z)
-        heads = {
-            "head": head,
-            "spread": LinearHead.distil(Z, spread(found, graph)),
-            "logistic": LinearHead.fit(standardised(X), y, data.classes),
-        }
+        targets = {target: _features(run, target) for target in experiment.targets}
+        features = np.concatenate([of for of, _ in targets.values()])
+        Z, trained = standardised(features), LinearHead(*(blob.astype(np.float64) for blob in model.blobs[CLASSIFIER]))
+        if is_net:
+            trained = trained.of_standardised(features)
+        found, graph = trained.probabilities(Z), neighbours(Z)
+        heads = {"head": trained, "spread": LinearHead.distil(Z, spread(found, graph))}
+        if not is_net:
+            X, y = (
+                np.concatenate(each) for each in zip(*(_features(run, one) for one in experiment.sources), strict=True)
+            )
+            heads["logistic"] = LinearHead.fit(standardised(X), y, experiment.data.classes)
         parts = np.split(Z, np.cumsum([len(labels) for _, labels in targets.values()])[:-1])
         tests = {
             target: (part, labels)
             for (target, (_, labels)), part in zip(targets.items(), parts, strict=True)
-            if target in run.experiment.task.tests.values()
+            if target in experiment.task.tests.values()
         }
         return cls(run, model, heads, features, tests, smoothness(found, graph))
 
     def test(self, name: str) -> dict[str, OnTarget]:
-        """Test a candidate on each target that has labels. The trained head was tested by the run's record."""
+        """Test a candidate on each target that has labels. What was trained was tested by the run's record."""
         if name == "head":
             return self.run.read_record().targets
         head = self.heads[name]
@@ -140,29 +154,58 @@ class Candidates:
     def weights(self, name: str) -> bytes:
         """Return a caffemodel of the run's deploy net with a candidate as its classifier.
 
-        The trained head keeps the running means and variances; others take those of all the target's features.
+        What was trained keeps the running means and variances. On a backbone's features, others take those of all the
+        target's features; a net that was trained as a whole normalises nothing there, so the classifier does it.
         """
         if name == "head":
             return weights_bytes(self.model)
         head = self.heads[name]
+        if NORMALISATION not in self.model.blobs:
+            head = head.of_raw(self.features)
+            return self._with({CLASSIFIER: [head.weights, head.bias]})
         means, variances, divisor = (blob.copy() for blob in self.model.blobs[NORMALISATION])  # the target's are last
         means[-1], variances[-1], divisor[-1] = self.features.mean(axis=0), self.features.var(axis=0), 1
-        changed = {CLASSIFIER: [head.weights, head.bias], NORMALISATION: [means, variances, divisor]}
-        return weights_bytes(replace(self.model, blobs={**self.model.blobs, **changed}))
+        return self._with({CLASSIFIER: [head.weights, head.bias], NORMALISATION: [means, variances, divisor]})
+
+    def _with(self, blobs: Mapping[str, Sequence[Floats]]) -> bytes:
+        return weights_bytes(replace(self.model, blobs={**self.model.blobs, **blobs}))
 
 
-def choose(run: RunFolder, held_out: Sequence[RunFolder], choice: Path, weights: Path) -> None:
-    """Choose the classifier of a finished run: write ``choice`` (:class:`Choice`), and its caffemodel ``weights``."""
-    accuracies = {}
-    for other in held_out:
-        candidates, (source,) = Candidates.fit(other), other.experiment.targets
-        accuracies[source] = {name: candidates.test(name)[source].accuracy for name in CANDIDATES}
+def _features(run: RunFolder, domain: str) -> Labelled:
+    """What the classifier takes of a domain's images, before it is standardised (n×d), and their labels."""
+    lmdb = run.train_lmdbs[domain]
+    if run.experiment.data.features is not None:
+        return read_features(lmdb, run.experiment.data)
+    (blob,) = (layer.bottom[0] for layer in run.read_net("deploy").layer if layer.name == CLASSIFIER)
+    net = run.load_net("deploy", caffe.TEST, run.final_snapshot().model)
+    rows, labels = blob_of_images(net, blob, lmdb, run.experiment.data, desc=f"features of {domain}")
+    return rows.reshape(len(rows), -1).astype(np.float64), labels
+
+
+def _mean(held_out: Mapping[str, Mapping[str, float]], name: str) -> float:
+    return float(np.mean([found[name] for found in held_out.values()]))
+
+
+def accuracies(held_out: Sequence[RunFolder]) -> dict[str, dict[str, float]]:
+    """Return the accuracy of each candidate on the target of each run, a source that was held out."""
+    found = {}
+    for run in held_out:
+        candidates, (source,) = Candidates.fit(run), run.experiment.targets
+        found[source] = {name: candidates.test(name)[source].accuracy for name in candidates.heads}
+    return found
+
+
+def choose(run: RunFolder, held_out: Mapping[str, Mapping[str, float]], choice: Path, weights: Path) -> None:
+    """Choose the classifier of a finished run by :func:`accuracies`, if there are any.
+
+    Writes ``choice`` (:class:`Choice`), and the caffemodel ``weights``.
+    """
     candidates = Candidates.fit(run)
-    if accuracies:
-        chosen = max(CANDIDATES, key=lambda name: np.mean([found[name] for found in accuracies.values()]))
+    if held_out:
+        chosen = max(candidates.heads, key=lambda name: _mean(held_out, name))
     else:
         chosen = "spread" if candidates.smoothness >= SMOOTH else "head"
-    targets = {name: candidates.test(name) for name in CANDIDATES}
+    targets = {name: candidates.test(name) for name in candidates.heads}
     with write_together(choice, weights, force=True) as (text, model):
-        text.write_text(Choice(chosen, accuracies, candidates.smoothness, targets).text())
+        text.write_text(Choice(chosen, held_out, candidates.smoothness, targets).text())
         model.write_bytes(candidates.weights(chosen))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from latent_domains.adapt.choice import can_choose, choose
+from latent_domains.adapt.choice import Choice, accuracies, can_choose, choose
 from latent_domains.adapt.comparisons import baseline_files, compared_records, saved, write_baselines
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
@@ -201,7 +201,12 @@ def _stages(task: Task, folder: RunFolder, jobs: int, threads: int | None, solve
     paths, images = task.paths, task.images
 
     def chosen() -> None:
-        held_out = train_held_out(folder, paths.held_out, threads=threads, solver_mode=solver_mode)
+        if folder.experiment.data.features:
+            runs = train_held_out(folder, paths.held_out, threads=threads, solver_mode=solver_mode)
+            held_out = accuracies(runs)
+        else:  # of the features alone: to fine-tune a net for each source takes too long
+            alone = paths.features.choice
+            held_out = Choice.read(alone).held_out if alone.exists() else {}
         choose(folder, held_out, paths.choice, paths.chosen)
 
     def model() -> None:

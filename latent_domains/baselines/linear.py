@@ -54,3 +54,13 @@ class LinearHead:
     def probabilities(self, Z: Floats) -> Floats:
         """Return p(c|z) of standardised features (n×d), n×classes."""
         return softmax(Z @ self.weights.T + self.bias, axis=1)
+
+    def of_standardised(self, X: Floats) -> Self:
+        """Return the same classifier of features (n×d), for what :func:`standardised` makes of them."""
+        mean, deviation = X.mean(axis=0), np.sqrt(X.var(axis=0) + EPS)
+        return type(self)(self.weights * deviation, self.bias + self.weights @ mean)
+
+    def of_raw(self, X: Floats) -> Self:
+        """Return the same classifier of standardised features, for the features (n×d) themselves."""
+        weights = self.weights / np.sqrt(X.var(axis=0) + EPS)
+        return type(self)(weights, self.bias - weights @ X.mean(axis=0))

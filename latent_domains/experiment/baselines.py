@@ -29,8 +29,11 @@ BASELINES = {
 }
 """All by their names, and how a report calls them."""
 
-ON_A_RUN = {"spread": "the trained head, its predictions spread over neighbours"}
-"""What is made of a run on features, by its name in a record, and how a report calls it."""
+ON_A_RUN = {
+    "spread": "the trained head, its predictions spread over neighbours",
+    "spread_net": "the fine-tuned net, its predictions spread over neighbours",
+}
+"""What is made of a run, on features or of a whole net, by its name in a record, and how a report calls it."""
 
 VARIANTS = ("ensemble", "matching")
 """How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""

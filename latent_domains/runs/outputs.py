@@ -13,6 +13,7 @@ from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
+from latent_domains.experiment.datasets import Dataset
 from latent_domains.models.model import feed
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
@@ -107,13 +108,22 @@ def domain_probabilities(
     limit = limit or data.usage_images
     found, labels = {}, {}
     for domain, lmdb in lmdbs.items():
-        rows = []
-        with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", leave=False) as bar:
-            for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
-                feed(net, inputs)
-                rows.append((net.forward()[blob].copy(), classes))
-                bar.update(len(inputs))
-        found[domain], labels[domain] = map(np.concatenate, zip(*rows, strict=True))
+        found[domain], labels[domain] = blob_of_images(net, blob, lmdb, data, limit=limit, desc=f"domains of {domain}")
+    return found, labels
+
+
+def blob_of_images(
+    net: caffe.Net, blob: str, lmdb: Path, data: Dataset, *, limit: int | None = None, desc: str
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return a net's ``blob`` (n×…) for an LMDB's images and their labels (n): of the first ``limit``, or of all."""
+    number, rows = count(lmdb), []
+    with tqdm(desc=desc, total=min(limit or number, number), unit="img", leave=False) as bar:
+        for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
+            feed(net, inputs)
+            net.forward()
+            rows.append((net.blobs[blob].data.copy(), classes))
+            bar.update(len(inputs))
+    found, labels = map(np.concatenate, zip(*rows, strict=True))
     return found, labels
 
 

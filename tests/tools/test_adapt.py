@@ -578,7 +578,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
-    assert set(names(out)) == {*RESULTS, "features", "weights"}
+    assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE, "features", "weights"} - {"held_out"}
     assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE} - {"lock", "settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     net = tuned.experiment.net
@@ -591,8 +591,12 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     before, after = done.stdout.split("Next step: fine-tune the whole net lite0.\n")
     assert f"{out / 'features'}: {features}\n" in before and "on the same features by logistic regression\n" in before
     assert re.search(r"[\d.]+ s: about \d+ s for \d+ iterations of 24 images, with tests\. Ctrl-C stops", after)
+    of_net = Choice.read(out / "choice.json")
+    assert of_net.held_out == choice.held_out and of_net.accuracy("head") == tuned.read_record().accuracy
+    model = f"{100 * of_net.accuracy(of_net.chosen):.2f} % on cartoon by the model, {of_net.words[of_net.chosen]}\n"
     lines = (
-        f"{100 * tuned.read_record().accuracy:.2f} % on cartoon\n{out / 'features'}: {features}\n",
+        f"{out}: {model}",
+        f"({of_net.reason})\n{out / 'features'}: {features}\n",
         f"No label of the target chooses: {out / 'model'} is the fine-tuned net, ",
     )
     for text in (after, (out / "README.txt").read_text()):

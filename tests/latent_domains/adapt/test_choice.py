@@ -6,10 +6,11 @@ import caffe
 import numpy as np
 import pytest
 
-from latent_domains.adapt.choice import CANDIDATES, Candidates, Choice, can_choose, choose
+from latent_domains.adapt.choice import CANDIDATES, OF_NET, Candidates, Choice, accuracies, can_choose, choose
 from latent_domains.baselines.linear import standardised
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
+from latent_domains.runs.outputs import blob_of_images
 from latent_domains.runs.record import OnTarget
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -47,6 +48,8 @@ def test_the_reason_has_the_means():
         "logistic regression, each side standardised 50.0 %"
     )
     assert "smoothness of 0.50, below 0.9" in choice(chosen="head", held_out={}).reason
+    of_net = choice(targets={name: FOUND[name] for name in OF_NET})
+    assert of_net.reason.endswith(f"with the features alone: the trained head 50.0 %, {CANDIDATES['spread']} 56.2 %")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +114,50 @@ def test_choose_takes_what_is_best_where_sources_are_held_out(run, lite0_feature
             for target in self.run.experiment.targets
         },
     )
-    choose(run, [other], tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
+    choose(run, accuracies([other]), tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
     found = Choice.read(tmp_path / "choice.json")
     assert found.chosen == "logistic", "not what is best on the target"
     assert found.held_out == {"photo": {"head": 0.5, "spread": 0.5, "logistic": 1.0}}
-    choose(run, [], tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
+    choose(run, {}, tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
     assert Choice.read(tmp_path / "choice.json").chosen in ("head", "spread")
+
+
+@pytest.fixture(scope="module")
+def net(small_pictures, tmp_path_factory) -> RunFolder:
+    """A net that was trained as a whole."""
+    settings = {"network": "lite0", "image_size": 64, "sources": ("art_painting", "photo"), "targets": ("cartoon",)}
+    experiment = make_experiment("pacs", "dial", iterations=1, batch_size=24, **settings)
+    run = write_run(experiment, tmp_path_factory.mktemp("runs") / "net", data=small_pictures)
+    train_here(run)
+    return run
+
+
+@pytest.mark.program
+def test_candidates_of_a_net_are_the_net_in_caffe_with_another_classifier(net, tmp_path):
+    assert can_choose(net)
+    candidates = Candidates.fit(net)
+    assert list(candidates.heads) == list(OF_NET)
+    for name, head in candidates.heads.items():
+        file = tmp_path / f"{name}.caffemodel"
+        file.write_bytes(candidates.weights(name))
+        loaded, data = net.load_net("deploy", caffe.TEST, file), net.experiment.data
+        found, _ = blob_of_images(loaded, "prob", net.train_lmdbs["cartoon"], data, desc="")
+        np.testing.assert_allclose(found, head.probabilities(standardised(candidates.features)), atol=1e-4)
+    (on_target,) = candidates.test("spread").values()
+    assert on_target.test_images == len(candidates.features)
+
+
+@pytest.mark.program
+def test_choose_a_nets_classifier_by_what_was_held_out_of_the_features(net, tmp_path):
+    for better in OF_NET:
+        held_out = {"photo": {name: float(name == better) for name in CANDIDATES}}
+        choose(net, held_out, tmp_path / "choice.json", tmp_path / "chosen.caffemodel")
+        found = Choice.read(tmp_path / "choice.json")
+        assert (found.chosen, found.words, found.held_out) == (better, OF_NET, held_out)
+
+
+@pytest.mark.parametrize("network", ["mnist", "alexnet"])
+def test_can_choose_no_classifier_that_is_normalised(network, tmp_path):
+    dataset = {"mnist": "digits", "alexnet": "office31"}[network]
+    run = write_run(make_experiment(dataset, "dial"), tmp_path / "run", data=tmp_path)
+    assert can_choose(run) is False

@@ -49,3 +49,12 @@ def test_distil_of_sure_labels_is_fit_and_of_soft_ones_lies_between():
     soft = LinearHead.distil(Z, 0.7 * sure + 0.1).probabilities(Z)
     assert (soft.argmax(axis=1) == labels).mean() > 0.95
     assert soft.max(axis=1).mean() == pytest.approx(0.8, abs=0.05)
+
+
+def test_of_standardised_and_of_raw_are_the_same_classifier():
+    X, rng = np.random.default_rng(0).normal(3, 2, (50, 4)), np.random.default_rng(1)
+    raw = LinearHead(rng.normal(size=(3, 4)), rng.normal(size=3))
+    head = raw.of_standardised(X)
+    np.testing.assert_allclose(head.probabilities(standardised(X)), raw.probabilities(X), atol=1e-12)
+    np.testing.assert_allclose(head.of_raw(X).weights, raw.weights)
+    np.testing.assert_allclose(head.of_raw(X).bias, raw.bias)
