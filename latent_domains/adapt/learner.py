@@ -28,7 +28,7 @@ OF_MDA += ("domain_gain", "lambda_d", "lambda_t")
 
 ON_FEATURES = {"branch_norm": "logits", "branch_input": "early", "no_w_gradient": True, "lambda_d": 0.1}
 """mDA's options on a backbone's features. Of its branches this one found the true source domains of PACS best
-(results/README.md). No accuracy on a target was used for the choice."""
+(results/archive/pacs_features). No accuracy on a target was used for the choice."""
 
 FINE_TUNED = {"branch_norm": "logits"}
 """mDA's options for a fine-tuned net. They found the domains of mixtures of digits best (results/branch.md)."""

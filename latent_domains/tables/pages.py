@@ -19,8 +19,8 @@ The first cell names a row; a comment in it, ``| ours <!-- mDA --> |``, names on
 headings that are the table's columns share a template, each other heading has its own, which is on the mean. If the
 marker names a row before its templates, the first cells are columns; if it names a column, all cells are of it.
 
-``results/NAME`` has the table experiments/NAME.yaml; ``results/NAME of OTHER`` has that of OTHER, and
-``results/NAME, seeds 4 to 9`` is of these alone. What is not run is –, what a row does not have is blank.
+``results/NAME`` and ``results/archive/NAME`` have the table experiments/NAME.yaml; ``results/NAME of OTHER`` has that
+of OTHER, and ``results/NAME, seeds 4 to 9`` is of these alone. What is not run is –, what a row does not have is blank.
 """
 
 import re
