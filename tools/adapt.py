@@ -52,6 +52,8 @@ from latent_domains.common.wording import some
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import TaskImages, read_images
+from latent_domains.data.domains_file import domains_digest, read_domains_file
+from latent_domains.domains.from_file import rows_of
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options, option_name
 from latent_domains.runs.devices import add_training_options, check_available, requested_mode
@@ -180,6 +182,7 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
         "--image-size": learner.image_size,
         "--weights": options.weights,
         **method,
+        "--domains": domains_digest(options.domains) if options.domains else None,
     }
 
 
@@ -207,6 +210,7 @@ def main() -> None:
         allow_missing_classes=options.allow_missing_classes,
         folders_are_classes=options.folders_are_classes,
     )
+    _check_domains(options, images)
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     chosen = with_defaults(learner, method_options(options))
     reading = chosen_reading(options, images.entries)
@@ -214,6 +218,19 @@ def main() -> None:
     experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
     with settings.held(paths.settings):
         _adapt(options, task, experiments)
+
+
+def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
+    """Check that the file of domains, if any, has a row for each picture, before anything is made of them.
+
+    Which pictures can be read is known later.
+    """
+    if options.domains and not options.skip_unreadable:
+        named = [
+            [(domain.name, entry.name) for domain in group for entry in domain.entries]
+            for group in (images.sources, images.targets)
+        ]
+        rows_of(read_domains_file(options.domains), *named)
 
 
 def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment]) -> None:

@@ -51,7 +51,7 @@ from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
-from latent_domains.discovery.pictures import plan_statistics, read_statistics
+from latent_domains.domains.statistics import plan_statistics, read_statistics
 from latent_domains.report.page import check_figures
 
 

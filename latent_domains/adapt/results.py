@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
+
 from latent_domains.adapt.comparisons import result_lines
 from latent_domains.adapt.task import Paths, Task
 from latent_domains.common.arguments import BACKGROUND, RANGE
@@ -11,7 +13,7 @@ from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
-from latent_domains.runs.domain_labels import assigned_domains
+from latent_domains.runs.domain_labels import assigned_domains, given_domains
 from latent_domains.runs.lock import LOCK
 from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
@@ -22,11 +24,15 @@ def write_domains(folder: RunFolder, out: Path) -> None:
     lmdbs, limit = source_lmdbs(folder), max(folder.experiment.data.counts.values())
     if folder.experiment.method.has_branch:
         found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
+        if folder.experiment.method.domains:
+            given = given_domains(folder)
+            known = {source: w.any(axis=1, keepdims=True) for source, w in given.items()}
+            found = {source: np.where(known[source], w, found[source]) for source, w in given.items()}
     else:
         found = assigned_domains(folder)
     names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
     rows = (
-        [source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)]
+        [source, path, int(row.argmax()) + 1, *(f"{value:.8f}" for value in row)]
         for source, lmdb in lmdbs.items()
         for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0])
     )

@@ -74,7 +74,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     if task.learner.on_features:
         data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
     k = chosen["k"]
-    if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
+    if chosen["method"] in LATENT and k is None and len(images.sources) == 1 and not chosen.get("domains"):
         k = DEFAULT_K
     size = chosen.get("batch_size")
     if split and not size:

@@ -12,8 +12,8 @@ from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
 from latent_domains.data.reading import Reading
-from latent_domains.data.style_domains import Agreement, StyleDomains, divides_with_classes, find_style_domains
-from latent_domains.discovery.pictures import Statistics
+from latent_domains.domains.statistics import Statistics
+from latent_domains.domains.style_domains import Agreement, StyleDomains, divides_with_classes, find_style_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 

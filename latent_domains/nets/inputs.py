@@ -17,13 +17,18 @@ from latent_domains.nets.blocks import concat
 
 @dataclass(frozen=True)
 class Batch:
-    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known."""
+    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known.
+
+    Of domains from a file, ``log_w`` (n×k) are the logarithms of w, 0 where it is unknown, and ``unknown`` (n) is 1.
+    """
 
     data: Top
     labels: Top
     domain_labels: Top | None
     source_rows: int
     target_rows: int
+    log_w: Top | None = None
+    unknown: Top | None = None
 
     def split(self, top: Top) -> tuple[Top, Top]:
         """The source rows and the target rows of a blob of the whole batch."""
@@ -114,9 +119,16 @@ def training_batch(
             order = {"shuffle_seed": crc32(f"{experiment.seed} {source} ghost".encode())}
         n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)
         domain_labels.append(n[name])
-    all_domain_labels = None
+    all_domain_labels, of_file = None, {}
     if domain_labels:
         joined = concat(n, "domain_labels_nchw", domain_labels)
+        if experiment.method.domains:
+            k = experiment.k
+            n.log_w_nchw, joined, n.unknown_nchw = L.Slice(joined, axis=1, slice_point=[k, k + 1], ntop=3)
+            n.log_w = L.Reshape(n.log_w_nchw, shape={"dim": [-1, k]})
+            n.unknown = L.Reshape(n.unknown_nchw, shape={"dim": [-1]})
+            of_file = {"log_w": n.log_w, "unknown": n.unknown}
+            n.domain_label_nchw = joined
         n.domain_labels = L.Reshape(joined, shape={"dim": [-1]})
         all_domain_labels = n.domain_labels
     source_rows = sum(sizes[part] for part in experiment.task.source_inputs)
@@ -126,4 +138,5 @@ def training_batch(
         all_domain_labels,
         source_rows,
         sum(sizes[part] for part in experiment.batch_inputs) - source_rows,
+        **of_file,
     )

@@ -1,0 +1,111 @@
+"""Domains go from tools.discover, through somebody's hands, into trainings and on to the next."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from latent_domains.data import lmdb_io
+from latent_domains.runs.domain_labels import assigned_domains
+from latent_domains.runs.run_folder import RunFolder
+from tests.programs import program
+from tests.shapes import CLASSES, plant_domain
+
+pytestmark = pytest.mark.program
+
+
+def rows(file: Path) -> list[list[str]]:
+    with file.open(newline="") as stream:
+        return list(csv.reader(stream))
+
+
+def write(file: Path, table: list[list[str]]) -> Path:
+    with file.open("w", newline="") as stream:
+        csv.writer(stream).writerows(table)
+    return file
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A source that mixes two looks, 90 pictures, and a target."""
+    folder = tmp_path_factory.mktemp("looks")
+    for look in ("night", "day"):
+        plant_domain(folder / look, look, 15)
+    mixed = folder / "mixed"
+    for shape in CLASSES:
+        (mixed / shape).mkdir(parents=True)
+        for look in ("night", "day"):
+            for file in (folder / look / shape).iterdir():
+                (mixed / shape / f"{look}_{file.name}").symlink_to(file)
+    return mixed, plant_domain(folder / "dusk", "dusk", 5)
+
+
+def adapt(folders: tuple[Path, Path], out: Path, *options: object):
+    source, target = folders
+    return program("adapt", "--source", source, "--target", target, "--network", "lite0", "--out", out, *options)
+
+
+def w_of(out: Path) -> dict[str, np.ndarray]:
+    """w that training reads, by the names of the pictures."""
+    folder = RunFolder.load(out / "run")
+    (w,) = assigned_domains(folder).values()
+    return dict(zip(lmdb_io.record_names(folder.train_lmdbs["mixed"]), w, strict=True))
+
+
+def test_what_discover_found_is_edited_and_trained_on(folders, tmp_path):
+    kinds, out = tmp_path / "kinds", tmp_path / "out"
+    assert program("discover", folders[0], "--k", 2, "--out", kinds).returncode == 0
+    header, *table = rows(kinds / "domains.csv")
+    table[7][1] = str(3 - int(table[7][1]))
+    edited = write(tmp_path / "edited.csv", [header, *table])
+    done = adapt(folders, out, "--domains", edited, "--iterations", 20)
+    assert done.returncode == 0, done.stderr
+    assert "multi-source, domains of file" in done.stdout
+    w = w_of(out)
+    for picture, domain, _ in table:
+        assert w[str(Path(picture).relative_to(folders[0]))].tolist() == np.eye(2)[int(domain) - 1].tolist()
+    assert "domains of file" in (out / "report.html").read_text()
+    names, *found = rows(out / "domains.csv")
+    assert names == ["source", "path", "domain", "probability of domain 1", "probability of domain 2"]
+    assert {row[1]: row[2] for row in found} == {
+        str(Path(picture).relative_to(folders[0])): domain for picture, domain, _ in table
+    }
+    _changed_files_are_refused(folders, out, edited, header, table)
+    _the_next_run_has_the_same_w(folders, out, tmp_path / "next")
+
+
+def _changed_files_are_refused(folders, out: Path, edited: Path, header: list[str], table: list[list[str]]) -> None:
+    again = adapt(folders, out, "--domains", edited, "--iterations", 20)
+    assert again.returncode == 0, again.stderr
+    table[7][1] = str(3 - int(table[7][1]))
+    write(edited, [header, *table])
+    for options in (["--domains", edited], []):
+        refused = adapt(folders, out, *options, "--iterations", 20)
+        assert refused.returncode == 1 and " --domains was " in refused.stderr
+    unknown = write(edited, [header, *table, ["mixed/disc/none.png", "1", "1"]])
+    refused = adapt(folders, out.with_name("unknown"), "--domains", unknown)
+    assert refused.returncode == 1 and "row 92: the picture 'mixed/disc/none.png' is unknown" in refused.stderr
+    assert not out.with_name("unknown").exists()
+
+
+def _the_next_run_has_the_same_w(folders, out: Path, other: Path) -> None:
+    """Soft rows, as a run writes them, and one that the branch has to decide."""
+    names, *found = rows(out / "domains.csv")
+    rng = np.random.default_rng(0)
+    for row in found:
+        one = rng.random()
+        row[2:] = [str(1 + (one < 0.5)), f"{one:.8f}", f"{1 - one:.8f}"]
+    found[3][2:] = ["", "", ""]
+    soft = write(out.with_name("soft.csv"), [names, *found])
+    assert adapt(folders, other, "--domains", soft, "--iterations", 20).returncode == 0
+    assert RunFolder.load(other / "run").experiment.method.name == "mda"
+    written = rows(other / "domains.csv")[1:]
+    assert [row[:3] for row in written if row[1] != found[3][1]] == [row[:3] for row in found if row is not found[3]]
+    both = [[float(p) for p in row[3:]] for row in written]
+    third = other.with_name("third")
+    assert adapt(folders, third, "--domains", other / "domains.csv", "--iterations", 20).returncode == 0
+    w = w_of(third)
+    np.testing.assert_allclose([w[row[1]] for row in written], both, atol=1e-6)
+    kept = [row for row in found if row is not found[3]]
+    np.testing.assert_allclose([w[row[1]] for row in kept], [[float(p) for p in row[3:]] for row in kept], atol=1e-6)
