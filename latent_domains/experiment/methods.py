@@ -50,7 +50,7 @@ class Method:
     is_latent: ClassVar[bool] = False
     reads_style: ClassVar[bool] = False
     in_step: ClassVar[bool] = True
-    domains: ClassVar[str] = ""
+    domains = ""
 
     def source_domains(self, sources: int) -> int:
         """The number of source domains that the normalisation knows, out of the number of sources."""

@@ -1,5 +1,6 @@
 """Domains that a CSV file says: its rows, the pictures that they name, and w of them in a net."""
 
+import argparse
 import re
 from pathlib import Path
 
@@ -12,11 +13,14 @@ from latent_domains.data.domains_file import read_domains_file
 from latent_domains.domains.assign import assign
 from latent_domains.domains.from_file import rows_of
 from latent_domains.domains.pictures import Pictures
-from latent_domains.experiment.experiment import differences, from_json
+from latent_domains.experiment.experiment import differences, from_json, make_experiment
+from latent_domains.experiment.options import add_experiment_options, experiment_from_options
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
+from latent_domains.tables.definition import load
+from tests.fixtures import tiny_table
 from tests.run_folders import small
 
 OURS = [("photo", "dog/1.png"), ("photo", "cat/1.png"), ("sketch", "dog/1.png")]
@@ -195,6 +199,18 @@ def test_another_file_is_another_run(tiny_data, tmp_path):
     plant(other, *lines[:-1], lines[-1].split(",")[0] + ",1,0,0")
     changed = small("multi_source", domains=other)
     assert changed.name != same[0].name and [name for name, _, _ in differences(same[0], changed)] == ["domains"]
+
+
+def test_the_option_and_the_key_of_a_table_name_the_file(tiny_data, tmp_path):
+    file = plant(tmp_path / "domains.csv", *soft_rows(tiny_data, np.random.default_rng(0))[0])
+    experiment = make_experiment("digits", "multi_source", domains=file)
+    parser = argparse.ArgumentParser()
+    add_experiment_options(parser)
+    read = parser.parse_args(["--method", "multi_source", "--domains", str(file)])
+    assert experiment_from_options(read) == experiment and experiment_from_options(parser.parse_args([])) != experiment
+    rows = "  - {name: known, paper: {missing: none}, runs: {method: multi_source, domains: domains.csv}}"
+    (run,) = load(plant(tmp_path / "tiny.yaml", tiny_table(rows))).runs
+    assert run == experiment and run.method.domains_file == str(file)
 
 
 def test_a_mixture_and_rows_of_other_domains(mixed, tmp_path):
