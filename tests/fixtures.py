@@ -11,6 +11,7 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join
+from latent_domains.domains import kept
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -19,6 +20,14 @@ from tests.training import train_here
 
 TRAIN, TEST, STYLE_SIZE = 48, 30, 12
 """Records of each training and of each test LMDB; numbers of a record of statistics of style."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statistics_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Statistics of pictures that a session of tests makes are kept for it alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept, "FOLDER", tmp_path_factory.getbasetemp() / "statistics")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -119,7 +119,7 @@ def _options() -> argparse.Namespace:
         recipe="the network's",
         method="style_w on features, except with options of mda, else mda",
         iterations=f"{ITERATIONS} for lite0 with --fine-tune, else the network's",
-        k="the number of sources; 2 for a single one",
+        k="counted, as by tools.discover, for clusters of style; else the number of sources, or 2 for a single one",
         k_target="1",
         branch_norm="logits",
         branch_input="early on features, else final; final with latent targets",
@@ -186,14 +186,16 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     }
 
 
-def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int) -> None:
+def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int, *, counted: bool) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
     notes.say((*notes_on(images, experiment), *notes_on_copies(images, jobs)))
-    if len(images.sources) == 1 and experiment.method.is_latent:
+    if counted:
+        notes.say(["the domains of the sources are counted before training (--k chooses their number)"])
+    elif len(images.sources) == 1 and experiment.method.is_latent:
         notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
 
 
@@ -242,7 +244,7 @@ def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment
         settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
     decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()
-    _say(task.images, experiments[-1], notes, options.jobs)
+    _say(task.images, experiments[-1], notes, options.jobs, counted=any(each.counts_domains for each in tasks))
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     jobs = [

@@ -67,6 +67,7 @@ def contents(paths: Paths) -> list[str]:
     texts = {
         paths.report: "pictures and numbers: open it in a browser",
         paths.predictions: "the class of every target image, and how probable it is",
+        paths.found: "how the domains of the source images were counted, with pictures of each",
         paths.domains: "the latent domain of every source image",
         paths.model_files[0]: "the trained net in stock layers of Caffe",
         paths.model_files[1]: "its weights",

@@ -80,6 +80,8 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     if split and not size:
         size = _batch_size(split, rows, len(sources), len(seen))
     experiment = make_experiment(data, **{**chosen, "k": k, "batch_size": size})
+    if task.counted:
+        experiment = replace(experiment, method=replace(experiment.method, counted=True))
     if data.features and experiment.method.has_target_branch and experiment.method.branch_input == "early":
         raise ProgramError(
             f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "

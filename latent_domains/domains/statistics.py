@@ -20,10 +20,14 @@ from latent_domains.data.image_lmdb import plan_of_files
 from latent_domains.data.input_batches import record_values
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb
 from latent_domains.data.reading import Reading
+from latent_domains.domains.kept import Kept
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2
 """Pictures in all."""
+
+TOGETHER = 1000
+"""Rows that are kept at a time for other calls."""
 
 
 def plan_statistics(
@@ -45,17 +49,36 @@ def plan_statistics(
 
 
 def _records(path: Path, folder: Domain, backbone: OnnxBackbone, reading: Reading, jobs: int, skip: bool) -> NewRecords:
-    def row(made: tuple[Entry, Datum]) -> tuple[str, Datum]:
+    kept = Kept(backbone.description)
+    keys = dict(zip(folder.entries, kept.keys(folder.entries, reading, jobs), strict=True))
+    rows = kept.rows(set(keys.values()))
+
+    def row(made: tuple[Entry, Datum]) -> tuple[Entry, NDArray[np.float32]]:
         entry, datum = made
         picture = record_values(path, entry.name.encode(errors="surrogateescape"), datum, PICTURE_SHAPE)
-        return entry.name, lmdb_io.feature_datum(backbone.features(picture)[backbone.early_means], entry.label)
+        return entry, backbone.features(picture)[backbone.early_means]
 
     def read() -> Iterator[tuple[Entry, Datum]]:
         form, remedy = Format(PICTURE_SHAPE[1:], reading=reading), "; --skip-unreadable leaves such pictures out"
-        for entry, made in make_readable(folder.entries, form, jobs, skip=skip, remedy=remedy):
+        missing = [entry for entry in folder.entries if keys[entry] not in rows]
+        for entry, made in make_readable(missing, form, jobs, skip=skip, remedy=remedy):
             yield entry, Datum.FromString(made.datum)
 
-    return NewRecords(len(folder.entries), in_threads(row, read(), jobs))
+    def records() -> Iterator[tuple[str, Datum]]:
+        made = in_threads(row, read(), jobs)
+        ahead, new = next(made, None), {}
+        for entry in folder.entries:
+            found = rows.get(keys[entry])
+            if found is None and ahead and ahead[0] is entry:
+                new[keys[entry]] = found = ahead[1]
+                ahead = next(made, None)
+            if found is not None:  # else it cannot be read
+                yield entry.name, lmdb_io.feature_datum(found, entry.label)
+            if len(new) == TOGETHER or (entry is folder.entries[-1] and new):
+                kept.keep(new)
+                new = {}
+
+    return NewRecords(len(folder.entries), records())
 
 
 @dataclass(frozen=True)

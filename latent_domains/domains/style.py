@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from latent_domains.common.contents import Digest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.domains.known import known_of
 from latent_domains.domains.pictures import Pictures, Record, W, one_hot
-from latent_domains.domains.style_domains import Division, divide, find_style_domains
+from latent_domains.domains.style_domains import Division, StyleDomains, divide, find_style_domains
 from latent_domains.experiment.datasets import STYLE_IS_OF, Dataset
 
 
@@ -31,6 +32,19 @@ def assign(images: Pictures, k: int, seed: int, share: float | None = None, *, c
         members = order[found.domains[order] == domain]
         domains[members[: known_of(len(members), share)]] = domain
     return one_hot(domains, k)
+
+
+_FOUND: dict[str, StyleDomains] = {}
+
+
+def find(rows: NDArray[np.float64], classes: NDArray[np.int64], k: int | None, seed: int) -> StyleDomains:
+    """:func:`find_style_domains`, once for the same pictures: counting takes most of the time of a discovery."""
+    named = {"rows": rows.tobytes(), "classes": classes.tobytes(), "how": f"{rows.shape} {k} {seed}"}
+    key = str(Digest(named.items()))
+    if key not in _FOUND:
+        _FOUND.clear()
+        _FOUND[key] = find_style_domains(rows, classes, k, seed)
+    return _FOUND[key]
 
 
 @lru_cache(maxsize=1)
@@ -54,7 +68,7 @@ def division(images: Pictures, k: int | None, seed: int) -> Division:
         places = {record: place for place, record in enumerate(statistics)}
         order = np.argsort([places[record] for record in records])
         back = np.argsort(order)
-        found = find_style_domains(rows[order], images.classes[order], None, seed)
+        found = find(rows[order], images.classes[order], None, seed)
         return Division(found.k, found.domains[back], found.probability[back], found.margin[back])
     except ProgramError as error:
         raise ProgramError(f"{parts}: k {k}: {error}") from error

@@ -29,7 +29,7 @@ def write_labels(folder: RunFolder) -> None:
         shutil.copyfile(method.domains_file, folder.domains_file)
     if folder.records:
         divides = method.divides if folder.domain_labels else None
-        found = w if divides == method.way else assign(images, divides) if divides else None
+        found = w if w is not None and divides == method.way else assign(images, divides) if divides else None
         write_records(folder, None if found is None else list(images.by_part(numbers(found)).values()))
 
 

@@ -1,12 +1,15 @@
 """Domains go from tools.discover, through somebody's hands, into trainings and on to the next."""
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.data import lmdb_io
+from latent_domains.domains import kept
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.run_folder import RunFolder
 from tests.programs import program
@@ -73,6 +76,43 @@ def test_what_discover_found_is_edited_and_trained_on(folders, tmp_path):
     }
     _changed_files_are_refused(folders, out, edited, header, table)
     _the_next_run_has_the_same_w(folders, out, tmp_path / "next")
+
+
+def test_adapt_finds_what_discover_finds_and_makes_statistics_once(folders, tmp_path, monkeypatch):
+    """It counts the same domains, of the same statistics, and trains on the same w."""
+    made, features = [], OnnxBackbone.features
+    monkeypatch.setattr(kept, "FOLDER", tmp_path / "statistics")
+    monkeypatch.setattr(OnnxBackbone, "features", lambda self, picture: made.append(self) or features(self, picture))
+    kinds, out = tmp_path / "kinds", tmp_path / "out"
+    done = program("discover", folders[0], "--out", kinds)
+    assert done.returncode == 0 and "90 pictures: 2 latent domains" in done.stdout and len(made) == 90
+    made.clear()
+    done = adapt(folders, out, "--iterations", 20)
+    assert done.returncode == 0, done.stderr
+    assert "90 pictures: 2 latent domains" in done.stdout and "clusters of style as w, k=2" in done.stdout
+    assert len(made) == 90 + 15 and len(set(made)) == 1, "features alone"
+    w = w_of(out)
+    for picture, domain, _ in rows(kinds / "domains.csv")[1:]:
+        assert w[str(Path(picture).relative_to(folders[0]))].argmax() == int(domain) - 1
+    assert "s₂" in (out / "discovery.html").read_text() and "discovery.html" in (out / "README.txt").read_text()
+    made.clear()
+    again = adapt(folders, out, "--iterations", 20)
+    assert again.returncode == 0 and not made and "latent domains (" not in again.stdout
+    (tmp_path / "elsewhere").mkdir()
+    copies = shutil.copytree(folders[0], tmp_path / "elsewhere" / "copied")
+    done = program("discover", copies, "--out", tmp_path / "kinds of copies")
+    assert done.returncode == 0 and not made, "pictures are compared by their contents"
+
+
+def test_of_one_domain_the_method_is_dial(folders, tmp_path):
+    source = folders[0].parent / "night"
+    done = adapt((source, folders[1]), tmp_path / "out", "--iterations", 20)
+    assert done.returncode == 0, done.stderr
+    assert "45 pictures: one domain" in done.stdout and "note: the sources are one domain, so the method" in done.stdout
+    assert RunFolder.load(tmp_path / "out" / "run").experiment.method.name == "dial"
+    assert "one domain" in (tmp_path / "out" / "discovery.html").read_text()
+    again = adapt((source, folders[1]), tmp_path / "out", "--iterations", 20)
+    assert again.returncode == 0 and "DIAL on features of lite0" in again.stdout
 
 
 def _changed_files_are_refused(folders, out: Path, edited: Path, header: list[str], table: list[list[str]]) -> None:
