@@ -7,12 +7,19 @@ from pathlib import Path
 import numpy as np
 
 from latent_domains.adapt.comparisons import result_lines
-from latent_domains.adapt.task import Paths, Task
+from latent_domains.adapt.task import Paths, Task, plan_style
+from latent_domains.baselines.linear import EPS, LinearHead
 from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
+from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
+from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.domains.linear import LinearDomains, made_by
+from latent_domains.domains.pictures import Pictures
+from latent_domains.domains.style import statistics_of
 from latent_domains.runs.domain_labels import assigned_domains, given_domains
 from latent_domains.runs.lock import LOCK
 from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
@@ -37,6 +44,18 @@ def write_domains(folder: RunFolder, out: Path) -> None:
         for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0])
     )
     write_csv(out, ["source", "path", "domain", *names], rows)
+
+
+def write_domain_model(task: Task, folder: RunFolder, *, jobs: int) -> None:
+    """Fit and write the model that tells the domains of new pictures: linear, on the statistics of the sources'."""
+    paths, skip = task.paths, {"jobs": jobs, "skip_unreadable": True}
+    build_missing([part for part in plan_style(task, paths.style, **skip) if not is_lmdb(part.path)])
+    rows, _ = statistics_of(Pictures(folder.experiment, paths.data))
+    mean, deviation = rows.mean(axis=0), np.sqrt(rows.var(axis=0) + EPS)
+    w = np.concatenate([*given_domains(folder).values()]).astype(np.float64)
+    head = LinearHead.distil((rows - mean) / deviation, w)
+    made = made_by(feature_backbone(MIDDLE))
+    LinearDomains(mean, deviation, head.weights, head.bias, made).write(paths.domain_model)
 
 
 def write_readme(task: Task, folder: RunFolder) -> None:
@@ -72,6 +91,7 @@ def contents(paths: Paths) -> list[str]:
         paths.model_files[0]: "the trained net in stock layers of Caffe",
         paths.model_files[1]: "its weights",
         paths.model_files[2]: "the names of its classes, and how an image becomes its input",
+        paths.domain_model: "which domain a new picture is of: for tools.predict --domains",
         paths.onnx: "net and weights for ONNX Runtime, OpenCV and others",
         paths.choice: "which classifier was chosen as the model, and why",
         paths.chosen: "the parameters of that classifier, in the run's deploy net",

@@ -10,7 +10,7 @@ from latent_domains.adapt.comparisons import baseline_files, compared_records, s
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
 from latent_domains.adapt.held_out import train_held_out
-from latent_domains.adapt.results import write_domains, write_readme
+from latent_domains.adapt.results import write_domain_model, write_domains, write_readme
 from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Task
 from latent_domains.backbones.pictures import describe_pictures
@@ -227,6 +227,8 @@ def _stages(task: Task, folder: RunFolder, jobs: int, threads: int | None, solve
     yield Stage([paths.predictions], predictions)
     if folder.experiment.method.finds_domains:
         yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
+        if not folder.experiment.method.has_branch:
+            yield Stage([paths.domain_model], lambda: write_domain_model(task, folder, jobs=jobs))
     yield Stage(
         [paths.report],
         lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=saved(paths, folder)),

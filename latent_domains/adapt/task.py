@@ -46,6 +46,8 @@ class Paths:
         self.model = root / "model"
         """What the names of the folded model's files begin with."""
         self.onnx = root / "model.onnx"
+        self.domain_model = root / "model.domains.npz"
+        """Which domain a new picture is of, where the sources' domains are clusters of style or those of a file."""
         self.model_files = (*model_files(self.model), description_file(self.model), self.onnx)
         """The folded model's net, weights and description, and all but the last as ONNX."""
         self.baselines = root / "baselines"
@@ -65,7 +67,7 @@ class Paths:
         """What was found of the sources' domains, if they were counted."""
         self.readme = root / "README.txt"
         self.results = (self.readme, self.report, self.domains, self.predictions, *self.model_files, self.baselines)
-        self.results += (self.found, self.choice, self.chosen, self.held_out)
+        self.results += (self.found, self.domain_model, self.choice, self.chosen, self.held_out)
         """What is made of a finished training."""
 
     @property

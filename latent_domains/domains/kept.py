@@ -51,6 +51,8 @@ class Kept:
 
     def keep(self, rows: Mapping[bytes, Row]) -> None:
         """Keep rows by their keys."""
+        if not rows:
+            return
         with self._transaction(write=True) as made:
             for key, row in rows.items() if made else ():
                 made.put(key, row.astype(np.float32).tobytes())

@@ -53,25 +53,33 @@ def division(images: Pictures, k: int | None, seed: int) -> Division:
 
     Raises ProgramError if the statistics are missing, or are of other pictures.
     """
-    experiment, parts = images.experiment, ", ".join(map(str, images.lmdbs))
-    records = images.records("statistics of style are found by it")
-    statistics = _statistics([images.data / lmdb for lmdb in experiment.style_lmdbs], experiment.data)
-    for lmdb, name in records:
-        if (lmdb, name) not in statistics:
-            expected = f"those of all records of {lmdb}; {_remedy(experiment.data, ' --force')}"
-            style = images.data / experiment.data.style / lmdb
-            raise ProgramError(f"{style}: no statistics of {name!r}, expected {expected}")
-    rows = np.stack([statistics[record] for record in records]).astype(np.float64)
+    rows, order = statistics_of(images)
+    parts = ", ".join(map(str, images.lmdbs))
     try:
         if k is not None:
             return divide(rows, images.classes, k, seed)
-        places = {record: place for place, record in enumerate(statistics)}
-        order = np.argsort([places[record] for record in records])
         back = np.argsort(order)
         found = find(rows[order], images.classes[order], None, seed)
         return Division(found.k, found.domains[back], found.probability[back], found.margin[back])
     except ProgramError as error:
         raise ProgramError(f"{parts}: k {k}: {error}") from error
+
+
+def statistics_of(images: Pictures) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The statistics (n×f) of all pictures, and their numbers (n) in the order of the LMDBs of statistics.
+
+    Raises as :func:`division`.
+    """
+    data, folder = images.experiment.data, images.data / images.experiment.data.style
+    records = images.records("statistics of style are found by it")
+    statistics = _statistics([folder / images.lmdb_name(source) for source in images.experiment.sources], data)
+    for lmdb, name in records:
+        if (lmdb, name) not in statistics:
+            expected = f"those of all records of {lmdb}; {_remedy(data, ' --force')}"
+            raise ProgramError(f"{folder / lmdb}: no statistics of {name!r}, expected {expected}")
+    places = {record: place for place, record in enumerate(statistics)}
+    rows = np.stack([statistics[record] for record in records]).astype(np.float64)
+    return rows, np.argsort([places[record] for record in records])
 
 
 def _remedy(data: Dataset, option: str = "") -> str:
