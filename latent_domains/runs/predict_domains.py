@@ -46,8 +46,8 @@ def predict_domains(
     folder = RunFolder.load(run) if is_run_folder(run) else None
     if folder is None or not folder.experiment.method.has_branch:
         raise ProgramError(
-            f"{model}: it tells no domains apart, expected a model with a branch (mda), or one that tools.adapt trained "
-            "on clusters of style or on domains of a file"
+            f"{model}: it tells no domains apart, expected a run with a branch (mda), or a model that tools.adapt "
+            "trained on clusters of style or on domains of a file"
         )
     return dict(_by_branch(folder, entries, backbone, reading, jobs))
 

@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.domains import kept
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.run_folder import RunFolder
+from tests import shapes
 from tests.programs import program
 from tests.shapes import CLASSES, plant_domain
 
@@ -75,6 +77,7 @@ def test_what_discover_found_is_edited_and_trained_on(folders, tmp_path):
     assert {row[1]: row[2] for row in found} == {
         str(Path(picture).relative_to(folders[0])): domain for picture, domain, _ in table
     }
+    _new_pictures_have_domains(out, tmp_path, {Path(picture).name[:3]: domain for picture, domain, _ in table[8:]})
     _changed_files_are_refused(folders, out, edited, header, table)
     _the_next_run_has_the_same_w(folders, out, tmp_path / "next")
 
@@ -114,8 +117,26 @@ def test_of_one_domain_the_method_is_dial(folders, tmp_path):
     assert "36 pictures: one domain" in done.stdout and "note: the sources are one domain, so the method" in done.stdout
     assert RunFolder.load(tmp_path / "out" / "run").experiment.method.name == "dial"
     assert "one domain" in (tmp_path / "out" / "discovery.html").read_text()
+    none = program("predict", tmp_path / "out", source, "--domains", "--out", tmp_path / "new.csv")
+    assert none.returncode == 1 and "out: it tells no domains apart, expected" in none.stderr
+    assert not (tmp_path / "new.csv").exists()
     again = adapt((source, folders[1]), tmp_path / "out", "--iterations", 20)
     assert again.returncode == 0 and "DIAL on features of lite0" in again.stdout
+
+
+def _new_pictures_have_domains(out: Path, folder: Path, of_looks: dict[str, str]) -> None:
+    new = folder / "new"
+    new.mkdir(exist_ok=True)
+    for number in range(12):
+        look = ("night", "day")[number % 2]
+        cv2.imwrite(str(new / f"{look}{number}.png"), shapes.picture(CLASSES[number % 3], look, 5000 + number))
+    done = program("predict", out, new, "--domains", "--out", new.with_suffix(".csv"), "--force")
+    assert done.returncode == 0, done.stderr
+    header, *found = rows(new.with_suffix(".csv"))
+    assert header == ["path", "class", "probability", "domain", "probability of the domain"] and len(found) == 12
+    assert all(0.5 <= float(row[4]) <= 1 for row in found)
+    if of_looks:
+        assert [row[3] for row in found] == [of_looks[row[0][:3]] for row in found]
 
 
 def _changed_files_are_refused(folders, out: Path, edited: Path, header: list[str], table: list[list[str]]) -> None:
@@ -146,6 +167,7 @@ def _the_next_run_has_the_same_w(folders, out: Path, other: Path) -> None:
     written = rows(other / "domains.csv")[1:]
     assert [row[:3] for row in written if row[1] != found[3][1]] == [row[:3] for row in found if row is not found[3]]
     both = [[float(p) for p in row[3:]] for row in written]
+    _new_pictures_have_domains(other, other.parent, {})
     third = other.with_name("third")
     assert adapt(folders, third, "--domains", other / "domains.csv", "--iterations", 20).returncode == 0
     w = w_of(third)
