@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+import caffe
 import numpy as np
 
 from latent_domains.adapt.comparisons import result_lines
@@ -17,20 +18,22 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
 from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.domains.assign import assign
 from latent_domains.domains.linear import LinearDomains, made_by
 from latent_domains.domains.pictures import Pictures
 from latent_domains.domains.style import statistics_of
 from latent_domains.runs.domain_labels import assigned_domains, given_domains
 from latent_domains.runs.lock import LOCK
-from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
+from latent_domains.runs.outputs import source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
 
 
 def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
-    lmdbs, limit = source_lmdbs(folder), max(folder.experiment.data.counts.values())
+    lmdbs, images = source_lmdbs(folder), Pictures(folder.experiment, folder.data_folder)
     if folder.experiment.method.has_branch:
-        found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
+        net = folder.load_net("domains", caffe.TEST, folder.final_snapshot().model)
+        found = images.by_part(assign(images, ("branch", {"net": net})))
         if folder.experiment.method.domains:
             given = given_domains(folder)
             known = {source: w.any(axis=1, keepdims=True) for source, w in given.items()}

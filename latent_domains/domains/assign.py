@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from latent_domains.domains import at_random, from_file, known, pixels, style
+from latent_domains.domains import at_random, branch, from_file, known, pixels, style
 from latent_domains.domains.pictures import Pictures, W
 
 WAYS: dict[str, Callable[..., W]] = {
@@ -11,6 +11,7 @@ WAYS: dict[str, Callable[..., W]] = {
     "pixels": pixels.assign,
     "style": style.assign,
     "from_file": from_file.assign,
+    "branch": branch.assign,
 }
 """By the names that methods have for them (:mod:`latent_domains.experiment.methods`)."""
 

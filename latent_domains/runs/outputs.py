@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
-from latent_domains.models.model import feed
+from latent_domains.domains.branch import predicted
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -104,16 +103,8 @@ def domain_probabilities(
     Of each of ``lmdbs`` it takes the first ``limit`` records, by default the dataset's number.
     """
     data, net = folder.experiment.data, folder.load_net("domains", caffe.TEST, weights)
-    limit = limit or data.usage_images
-    found, labels = {}, {}
-    for domain, lmdb in lmdbs.items():
-        rows = []
-        with tqdm(desc=f"domains of {domain}", total=min(limit, count(lmdb)), unit="img", leave=False) as bar:
-            for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
-                feed(net, inputs)
-                rows.append((net.forward()[blob].copy(), classes))
-                bar.update(len(inputs))
-        found[domain], labels[domain] = map(np.concatenate, zip(*rows, strict=True))
+    rows = {domain: predicted(net, lmdb, data, blob, limit or data.usage_images) for domain, lmdb in lmdbs.items()}
+    found, labels = ({domain: pair[number] for domain, pair in rows.items()} for number in (0, 1))
     return found, labels
 
 
