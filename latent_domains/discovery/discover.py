@@ -103,8 +103,7 @@ def halves_agree(found: Agreement) -> str:
 def discover(images: TaskImages, reading: Reading, statistics: Statistics, k: int | None, seed: int) -> Discovery:
     """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
     classes = statistics.classes if images.classes else np.zeros(len(statistics.files), np.int64)
-    numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)  # of a class no picture may be readable
-    return Discovery(images, reading, statistics, find(statistics.rows, numbered, k, seed), k, seed)
+    return Discovery(images, reading, statistics, find(statistics.rows, classes, k, seed), k, seed)
 
 
 def write_table(discovery: Discovery, out: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
-from latent_domains.data.domains_file import DomainsFile, read_domains_file
+from latent_domains.data.domains_file import DomainsFile, domains_digest, read_domains_file
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.names import safe_name
@@ -23,7 +23,9 @@ def assign(images: Pictures, k: int, seed: int) -> W:
     method, data = images.experiment.method, images.experiment.data
     if not method.domains_file:
         raise ProgramError(f"domains: {method.domains} without the file, expected the CSV file itself (--domains)")
-    found = read_domains_file(Path(method.domains_file))
+    found = read_domains_file(file := Path(method.domains_file))
+    if (digest := domains_digest(file)) != method.domains:
+        raise ProgramError(f"{file}: found contents {digest}, expected {method.domains}: it was changed meanwhile")
     records = images.records("their domains are found by it")
     lmdbs = {images.lmdb_name(domain): domain for domain in data.domains}
     ours = [(lmdbs.get(lmdb, lmdb), name) for lmdb, name in records]

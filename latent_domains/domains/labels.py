@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from caffe.proto.caffe_pb2 import Datum
+from numpy.typing import NDArray
 
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_note import Note
@@ -24,27 +24,28 @@ def write_domain_labels(path: Path, labels: Sequence[int], images: Path | None =
 
     Raises ProgramError if ``path`` exists.
     """
-    with lmdb_io.create(path) as (writer, _):
-        writer.note = Note(made_of=lmdb_io.material(images).read() if images else None)
-        for label in labels:
-            datum = Datum(channels=1, height=1, width=1, float_data=[float(label)], label=int(label))
-            writer.put("domain", datum)
+    _write(path, np.reshape(labels, (-1, 1)), images)
 
 
 def write_w(path: Path, w: W, images: Path) -> None:
     """Write w (n×k) of the records of the LMDB ``images``: a Datum has k + 2 values and, as its label, a domain.
 
-    They are the logarithms of w, whose softmax is w; the most probable domain, or UNKNOWN; and 1 where it is unknown.
+    They are the logarithms of w, whose softmax is w; 1 where it is unknown; and the most probable domain, or UNKNOWN.
     The logarithms are then 0, so that they change nothing if they are added to others.
     Raises ProgramError if ``path`` exists.
     """
     labels = numbers(w)
     unknown = labels == UNKNOWN
     logarithms = np.where(unknown[:, np.newaxis], 0, np.log(np.maximum(w, LEAST, dtype=np.float64)))
+    _write(path, np.column_stack([logarithms, unknown, labels]), images)
+
+
+def _write(path: Path, rows: NDArray, images: Path | None) -> None:
+    """Write rows, the last number of which is the label."""
     with lmdb_io.create(path) as (writer, _):
-        writer.note = Note(made_of=lmdb_io.material(images).read())
-        for row in np.column_stack([logarithms, labels, unknown]).astype(np.float32):
-            writer.put("domain", lmdb_io.feature_datum(row, int(row[-2])))
+        writer.note = Note(made_of=lmdb_io.material(images).read() if images else None)
+        for row in rows.astype(np.float32):
+            writer.put("domain", lmdb_io.feature_datum(row, int(row[-1])))
 
 
 def read_w(path: Path, k: int) -> W:

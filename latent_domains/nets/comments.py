@@ -27,7 +27,7 @@ COMMENTS: tuple[Comment, ...] = (
     ),
     (
         lambda layer: layer.type == "Slice" and layer.top[0] == "log_w_nchw",
-        "Of a file: the logarithms of w (0 where unknown), the most probable domain (-1), and 1 where unknown.",
+        "Of a file: the logarithms of w (0 where unknown), 1 where unknown, and the most probable domain (-1).",
     ),
     (
         lambda layer: layer.type == "Convolution" and len(layer.param) > 0 and layer.param[0].lr_mult == 0,

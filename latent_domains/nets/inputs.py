@@ -124,7 +124,7 @@ def training_batch(
         joined = concat(n, "domain_labels_nchw", domain_labels)
         if experiment.method.domains:
             k = experiment.k
-            n.log_w_nchw, joined, n.unknown_nchw = L.Slice(joined, axis=1, slice_point=[k, k + 1], ntop=3)
+            n.log_w_nchw, n.unknown_nchw, joined = L.Slice(joined, axis=1, slice_point=[k, k + 1], ntop=3)
             n.log_w = L.Reshape(n.log_w_nchw, shape={"dim": [-1, k]})
             n.unknown = L.Reshape(n.unknown_nchw, shape={"dim": [-1]})
             of_file = {"log_w": n.log_w, "unknown": n.unknown}
