@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from latent_domains.adapt.decision import Decision
+from latent_domains.adapt.learner import with_defaults
 from latent_domains.adapt.task import Task, plan_style
 from latent_domains.convert.torch.lite0_backbone import MIDDLE
 from latent_domains.data.lmdb_plans import build_missing
@@ -21,7 +22,7 @@ def with_counted_domains(task: Task, decision: Decision, *, jobs: int, skip_unre
         return task
     if not decision.begins:
         method = RunFolder.load(task.paths.run).experiment.method
-        if not (method.name == "dial" or getattr(method, "counted", False)):
+        if method.name == "style_w" and not method.counted:
             return task  # begun when the number of sources was the usual one
         k = method.source_domains(1)
     else:
@@ -38,6 +39,7 @@ def with_counted_domains(task: Task, decision: Decision, *, jobs: int, skip_unre
         k = found.found.k
     if k == 1:
         print("note: the sources are one domain, so the method is DIAL (--k asks for several)", flush=True)
-        of_latent = dict.fromkeys(("k", "k_target"))
-        return replace(task, chosen={**task.chosen, **of_latent, "method": "dial"})
+        latent_targets = (task.chosen["k_target"] or 1) > 1  # which have a branch of their own
+        single = {"method": "mda", "k": 1} if latent_targets else {"method": "dial", "k": None, "k_target": None}
+        return replace(task, chosen=with_defaults(task.learner, {**task.chosen, **single}))
     return replace(task, chosen={**task.chosen, "k": k}, counted=True)

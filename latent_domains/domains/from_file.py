@@ -84,9 +84,9 @@ def _candidates(
     folder: Path, source: str | None, picture: str, there: dict[Record, int], sources: dict[str, list[str]]
 ) -> list[Record]:
     """The pictures that a row may mean: by source and path, by its end SOURCE/PATH, or by the path alone."""
-    if source:
-        return [(source, picture)] if (source, picture) in there else []
     plain = str(PurePosixPath(picture))
+    if source:
+        return [one for one in [(safe_name(source), plain)] if one in there]
     parts = (folder / plain).parts
     ends = ((safe_name(parts[i]), "/".join(parts[i + 1 :])) for i in range(len(parts) - 1))
     return [end for end in ends if end in there] or [(one, plain) for one in sources.get(plain, [])]

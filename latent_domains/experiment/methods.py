@@ -202,6 +202,11 @@ class Told(Aligned):
     domains_named: int = 0
     domains_file: str = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.domains_named > _MOST_DOMAINS:
+            raise ProgramError(f"domains: {self.domains_named} in the file, expected at most {_MOST_DOMAINS}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Latent(Aligned):

@@ -81,7 +81,7 @@ def assignment_rows(
     num_domains = experiment.num_domains
     if isinstance(experiment.method, Dial):
         groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
-    elif source_logits is None and batch.domain_labels is None:
+    elif source_logits is None and batch.domain_labels is None and batch.log_w is None:
         groups = [
             known_group(n, _w_of(source), sizes[source], column, num_domains)
             for column, source in enumerate(experiment.sources)

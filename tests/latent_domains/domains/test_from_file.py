@@ -139,6 +139,7 @@ def test_soft_rows_arrive_in_w(options, tiny_data, tmp_path):
     for source, rows in assigned_domains(RunFolder.load(folder.path)).items():
         np.testing.assert_allclose(rows, w[source], atol=1e-6)
     net, seen = loaded(folder), set()
+    assert set(net.outputs) == {"loss_class", "entropy_class", "source_accuracy"}
     for _ in range(8):
         net.forward()
         for part, source in enumerate(("mnist", "mnistm")):
@@ -173,6 +174,7 @@ def test_the_branch_decides_where_the_domain_is_unknown(tiny_data, tmp_path):
     check_nets(folder)
     check_data(folder)
     net = loaded(folder)
+    assert {"loss_domain", "entropy_domain"} <= set(net.outputs) and len(net.outputs) == 5
     net.forward()
     found, logits = net.blobs["w"].data[:16, :2], net.blobs["domain_fc4"].data.astype(np.float64)
     log_softmax = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
