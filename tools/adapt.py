@@ -2,8 +2,11 @@
 
     python -m tools.adapt --source photos --source drawings --target scans --out runs/scans
     python -m tools.adapt --source mixture --k 3 --target scans
+    python -m tools.adapt --source mixture --domains runs/kinds/domains.csv --target scans
 
-Each --source is a domain with one folder for each class. A single source is treated as a mixture of --k latent domains.
+Each --source is a domain with one folder for each class. A single source is treated as a mixture of latent domains. On
+features the program counts the latent domains, as tools.discover does; --k says their number, and --domains which
+picture is of which: a CSV file such as tools.discover writes, also one that was edited.
 Each --target holds the images to classify, in any folders. Folders with the names of the classes serve only to measure
 the accuracy. Several targets are one domain, or --k-target latent domains.
 

@@ -59,7 +59,10 @@ RESULTS = {
     "settings.json",
 }
 
-ON_FEATURES_ALONE = {"baselines", "choice.json", "chosen.caffemodel", "held_out"}
+OF_CLUSTERS = "model.domains.npz"
+"""What tells the domains of new pictures, where domains are clusters of style."""
+
+ON_FEATURES_ALONE = {"baselines", "choice.json", "chosen.caffemodel", "held_out", OF_CLUSTERS}
 """What a classifier of features has besides."""
 
 
@@ -227,7 +230,7 @@ def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "clusters of style as w, k=2, equal classes" in done.stdout
     out = tmp_path / "out"
-    assert set(names(out)) == RESULTS
+    assert set(names(out)) == {*RESULTS, OF_CLUSTERS}
     assert [(row["source"], row["domain"]) for row in rows(out / "domains.csv")] in (
         [("night", one)] * 12 + [("day", other)] * 12 for one, other in ("12", "21")
     )
