@@ -11,9 +11,9 @@ pictures are taken together, whatever SOURCE they are from. If there are several
 Nothing is trained. A pretrained net (EfficientNet-Lite0, from a Python package) gives statistics of each picture. Two
 cores take two minutes for 10,000 pictures. Without --k the program counts the domains. There may be only one.
 
-OUT gets domains.csv (picture, number of its latent domain, probability; for --domains of tools.adapt), report.html (the most and least certain
-pictures of each domain, its classes, how stable it is), and statistics (LMDBs). The statistics are kept for the next
-call: with another --k it takes seconds.
+OUT gets domains.csv (picture, number of its latent domain, probability), report.html (the most and least certain
+pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Statistics are made once: with another
+--k, or in tools.adapt on the same pictures, it takes seconds. tools.adapt --domains trains on domains.csv.
 """
 
 if __name__ == "__main__":
