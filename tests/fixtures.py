@@ -1,6 +1,7 @@
 """The real data sets where they are at hand, a tiny one in real LMDBs and runs on it; a server of bad manners."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
+from latent_domains.data.join import join
+from latent_domains.domains import kept
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -17,6 +20,14 @@ from tests.training import train_here
 
 TRAIN, TEST, STYLE_SIZE = 48, 30, 12
 """Records of each training and of each test LMDB; numbers of a record of statistics of style."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statistics_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Statistics of pictures that a session of tests makes are kept for it alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept, "FOLDER", tmp_path_factory.getbasetemp() / "statistics")
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +81,16 @@ columns:
   - {{name: M-Mm to U, sources: [mnist, mnistm], targets: [usps]}}
 rows:
 {rows}"""
+
+
+@pytest.fixture
+def mixed(tiny_data: Path, tmp_path: Path) -> Path:
+    """A data folder of a test's own: the tiny digits, both sources in one LMDB, and a mixture of 48 and 12 images."""
+    data = shutil.copytree(tiny_data, tmp_path / "data")
+    inputs = [data / "digits" / f"{source}_train" for source in ("mnist", "mnistm")]
+    join(inputs, data / "digits" / "mnist+mnistm_train")
+    join(inputs, data / "digits" / "mnist80+mnistm20_train", shares=(80, 20))
+    return data
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,11 @@
 
     python -m tools.adapt --source photos --source drawings --target scans --out runs/scans
     python -m tools.adapt --source mixture --k 3 --target scans
+    python -m tools.adapt --source mixture --domains runs/kinds/domains.csv --target scans
 
-Each --source is a domain with one folder for each class. A single source is treated as a mixture of --k latent domains.
+Each --source is a domain with one folder for each class. A single source is treated as a mixture of latent domains. On
+features the program counts the latent domains, as tools.discover does; --k says their number, and --domains which
+picture is of which: a CSV file such as tools.discover writes, also one that was edited.
 Each --target holds the images to classify, in any folders. Folders with the names of the classes serve only to measure
 the accuracy. Several targets are one domain, or --k-target latent domains.
 
@@ -52,6 +55,8 @@ from latent_domains.common.wording import some
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import TaskImages, read_images
+from latent_domains.data.domains_file import domains_digest, read_domains_file
+from latent_domains.domains.from_file import rows_of
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options, option_name
 from latent_domains.runs.devices import add_training_options, check_available, requested_mode
@@ -117,7 +122,7 @@ def _options() -> argparse.Namespace:
         recipe="the network's",
         method="style_w on features, except with options of mda, else mda",
         iterations=f"{ITERATIONS} for lite0 with --fine-tune, else the network's",
-        k="the number of sources; 2 for a single one",
+        k="counted, as by tools.discover, for clusters of style; else the number of sources, or 2 for a single one",
         k_target="1",
         branch_norm="logits",
         branch_input="early on features, else final; final with latent targets",
@@ -180,17 +185,20 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
         "--image-size": learner.image_size,
         "--weights": options.weights,
         **method,
+        "--domains": domains_digest(options.domains) if options.domains else None,
     }
 
 
-def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int) -> None:
+def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int, *, counted: bool) -> None:
     """Print what was found and what will be done with it."""
     for domain in images.domains:
         role = "source" if domain in images.sources else "target, labelled" if domain.labelled else "target"
         print(f"{domain.name} ({role}): {domain.found.counted()} in {domain.folder}")
     print(f"{len(images.classes)} classes: {some(images.classes)}")
     notes.say((*notes_on(images, experiment), *notes_on_copies(images, jobs)))
-    if len(images.sources) == 1 and experiment.method.is_latent:
+    if counted:
+        notes.say(["the domains of the sources are counted before training (--k chooses their number)"])
+    elif len(images.sources) == 1 and experiment.method.is_latent:
         notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
 
 
@@ -207,6 +215,7 @@ def main() -> None:
         allow_missing_classes=options.allow_missing_classes,
         folders_are_classes=options.folders_are_classes,
     )
+    _check_domains(options, images)
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     chosen = with_defaults(learner, method_options(options))
     reading = chosen_reading(options, images.entries)
@@ -214,6 +223,19 @@ def main() -> None:
     experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
     with settings.held(paths.settings):
         _adapt(options, task, experiments)
+
+
+def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
+    """Check that the file of domains, if any, has a row for each picture, before anything is made of them.
+
+    Which pictures can be read is known later.
+    """
+    if options.domains and not options.skip_unreadable:
+        named = [
+            [(domain.name, entry.name) for domain in group for entry in domain.entries]
+            for group in (images.sources, images.targets)
+        ]
+        rows_of(read_domains_file(options.domains), *named)
 
 
 def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment]) -> None:
@@ -225,7 +247,7 @@ def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment
         settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
     decisions = [decide(each.paths, replaces=replaces) for each in tasks]
     notes = Notes()
-    _say(task.images, experiments[-1], notes, options.jobs)
+    _say(task.images, experiments[-1], notes, options.jobs, counted=any(each.counts_domains for each in tasks))
     check_caffe()
     check_available(requested_mode(options.solver_mode), "solver mode GPU")
     jobs = [

@@ -12,8 +12,8 @@ Nothing is trained. A pretrained net (EfficientNet-Lite0, from a Python package)
 cores take two minutes for 10,000 pictures. Without --k the program counts the domains. There may be only one.
 
 OUT gets domains.csv (picture, number of its latent domain, probability), report.html (the most and least certain
-pictures of each domain, its classes, how stable it is), and statistics (LMDBs). The statistics are kept for the next
-call: with another --k it takes seconds.
+pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Statistics are made once: with another
+--k, or in tools.adapt on the same pictures, it takes seconds. tools.adapt --domains trains on domains.csv.
 """
 
 if __name__ == "__main__":
@@ -51,7 +51,7 @@ from latent_domains.data.domain_images import read_piles
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
-from latent_domains.discovery.pictures import plan_statistics, read_statistics
+from latent_domains.domains.statistics import plan_statistics, read_statistics
 from latent_domains.report.page import check_figures
 
 

@@ -7,6 +7,9 @@ MODEL is a run folder, a folder of python -m tools.adapt, or the beginning of th
 (python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input.
 Export a run on features first. On a processor ONNX Runtime runs MODEL.onnx if it exists; give MODEL.caffemodel to use
 Caffe. An image that cannot be read is named and left out.
+
+--domains adds the number of the source domain that an image is most like, and its probability: by the branch of the
+run, or by what tools.adapt writes beside the model (model.domains.npz) for clusters of style and domains of a file.
 """
 
 if __name__ == "__main__":
@@ -15,16 +18,24 @@ if __name__ == "__main__":
     start("tools.predict")
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.arguments import add_image_options, add_reading_options, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.wording import count_of
+from latent_domains.convert.torch import lite0_backbone
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.image_list import folder_entries
 from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.runs.devices import add_mode_option, choose_mode
 from latent_domains.runs.predict import open_classifier
+from latent_domains.runs.predict_domains import predict_domains
+
+
+def _lite0(blocks: Sequence[str] | None) -> OnnxBackbone:
+    return lite0_backbone.feature_backbone(blocks) if blocks else lite0_backbone.feature_backbone()
 
 
 def main() -> None:
@@ -33,6 +44,9 @@ def main() -> None:
     parser.add_argument("images", type=Path, metavar="IMAGES", help="folder of images, at any depth, or one image")
     parser.add_argument(
         "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="the CSV file (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--domains", action="store_true", help="also write which of the sources' domains an image is most like"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     add_image_options(parser)
@@ -45,7 +59,11 @@ def main() -> None:
     print(f"{options.images}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
     classifier = open_classifier(options.model, choose_mode(options.solver_mode, "GPU"))
     reading = chosen_reading(options, entries, classifier.description.preprocessing.reading)
+    found = None
+    if options.domains:
+        how = {"reading": reading, "jobs": options.jobs}
+        found = predict_domains(options.model, entries, _lite0, lite0_backbone.MIDDLE, **how)
     predictions = predict(classifier, entries, reading=reading, jobs=options.jobs)
-    images = write_predictions(options.out, predictions, classifier.description.classes)
+    images = write_predictions(options.out, predictions, classifier.description.classes, domains=found)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""
     print(f"{options.out}: {count_of(images, 'image')}{left_out}")

@@ -22,8 +22,8 @@ from latent_domains.baselines.spreading import neighbours, smoothness, spread
 from latent_domains.common.files import json_text, read_json, write_together
 from latent_domains.common.validation import checked
 from latent_domains.experiment.baselines import ON_A_RUN
+from latent_domains.models.blobs import blob_of_images
 from latent_domains.models.model import Model, read_model, weights_bytes
-from latent_domains.runs.outputs import blob_of_images
 from latent_domains.runs.record import OnTarget
 from latent_domains.runs.run_folder import RunFolder
 
@@ -173,12 +173,12 @@ class Candidates:
 
 def _features(run: RunFolder, domain: str) -> Labelled:
     """What the classifier takes of a domain's images, before it is standardised (n×d), and their labels."""
-    lmdb = run.train_lmdbs[domain]
-    if run.experiment.data.features is not None:
-        return read_features(lmdb, run.experiment.data)
+    lmdb, data = run.train_lmdbs[domain], run.experiment.data
+    if data.features is not None:
+        return read_features(lmdb, data)
     (blob,) = (layer.bottom[0] for layer in run.read_net("deploy").layer if layer.name == CLASSIFIER)
     net = run.load_net("deploy", caffe.TEST, run.final_snapshot().model)
-    rows, labels = blob_of_images(net, blob, lmdb, run.experiment.data, desc=f"features of {domain}")
+    rows, labels = blob_of_images(net, blob, lmdb, data.preprocessing, data.test_batch_limit)
     return rows.reshape(len(rows), -1).astype(np.float64), labels
 
 

@@ -23,7 +23,7 @@ def train_held_out(folder: RunFolder, root: Path, *, threads: int | None, solver
         return []
     counts = experiment.data.counts
     chosen = sorted(experiment.sources, key=lambda source: -counts[source])[:MOST]
-    runs = [_run(_without(experiment, source), root / source, folder.data_folder, solver_mode) for source in chosen]
+    runs = [_run(_without(folder, source), root / source, folder.data_folder, solver_mode) for source in chosen]
     print(f"holding out {', '.join(chosen)} in turn, to choose the classifier …", flush=True)
     train_all(runs, jobs=2, threads=threads and max(1, threads // 2), resume=True, solver_mode=solver_mode)
     return runs
@@ -38,12 +38,15 @@ def _run(experiment: Experiment, path: Path, data: Path, solver_mode: str | None
     return write_run(experiment, path, data=data, solver_mode=solver_mode)
 
 
-def _without(experiment: Experiment, source: str) -> Experiment:
+def _without(folder: RunFolder, source: str) -> Experiment:
     """The same experiment with ``source`` as the target. From a single other source it is DIAL: it has no domains."""
+    experiment = folder.experiment
     others = tuple(other for other in experiment.sources if other != source)
     chosen = {name: value for name, value in experiment.settings.items() if name in SETTINGS}
     chosen |= {"sources": others, "targets": (source,), "batch_size": _batch_size(experiment, len(others))}
-    if "k" in chosen:
+    if experiment.method.domains:
+        chosen["domains"] = folder.domains_file
+    elif "k" in chosen:
         chosen["k"] = min(chosen["k"], len(others))
     if len(others) == 1:
         chosen = _dial(experiment, chosen)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from latent_domains.adapt.comparisons import result_lines
 from latent_domains.adapt.decision import Decision
+from latent_domains.adapt.find import with_counted_domains
 from latent_domains.adapt.stages import batch_notes, experiment_of, finish, open_run, train
 from latent_domains.adapt.task import Task, build_lmdbs, check_different, extract_features, read_stored
 from latent_domains.adapt.weights import check_begun, starting_weights
@@ -73,9 +74,10 @@ def carry_out(
     Prints what it does. Raises ProgramError naming what is wrong with images, LMDBs or the run folder.
     """
     task, experiment, replaces = job.task, job.experiment, job.decision.begins
-    print(f"{experiment.title} on {experiment.data.learner}, {experiment.recipe.iterations} iterations", flush=True)
     found = task.images.counts
     counts = build_lmdbs(task, jobs=jobs, skip_unreadable=skip_unreadable, replace_others=replaces)
+    check_different(task, experiment.batch_inputs)
+    task = with_counted_domains(task, job.decision, jobs=jobs, skip_unreadable=skip_unreadable)
     experiment = experiment_of(task, counts)
     if counts != found:
         notes.say(
@@ -84,8 +86,8 @@ def carry_out(
             if number != found[name]
         )
         notes.say(notes_on(read_stored(task, allow_missing_classes=allow_missing_classes), experiment))
-    check_different(task, experiment.batch_inputs)
-    extract_features(task, experiment, jobs=jobs, replace_others=replaces)
+    print(f"{experiment.title} on {experiment.data.learner}, {experiment.recipe.iterations} iterations", flush=True)
+    extract_features(task, experiment, jobs=jobs, skip_unreadable=skip_unreadable, replace_others=replaces)
     folder = open_run(task, experiment, job.decision, solver_mode)
     train(folder, job.decision, job.weights, threads, solver_mode)
     finish(task, folder, jobs=jobs, threads=threads, solver_mode=solver_mode)

@@ -6,6 +6,7 @@ from typing import Any
 
 from latent_domains.common.gpus import why_no_gpu
 from latent_domains.common.program import ProgramError
+from latent_domains.data.domains_file import read_domains_file
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, of_network
 from latent_domains.experiment.experiment import SETTINGS
 from latent_domains.experiment.methods import LATENT
@@ -36,7 +37,7 @@ FINE_TUNED = {"branch_norm": "logits"}
 IMAGE_SIZE, ITERATIONS = 192, 500
 """For a backbone that is fine-tuned: two cores need a quarter of an hour."""
 
-SHARED = ("method", "k", "k_target", "known_share", "style_share", "equal_classes", "seed")
+SHARED = ("method", "k", "k_target", "domains", "known_share", "style_share", "equal_classes", "seed")
 """Options of the method that a fine-tuned backbone shares with the features alone, which are trained first."""
 
 
@@ -113,8 +114,13 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _usual_method(learner: Learner, chosen: Mapping[str, Any]) -> str:
-    """Return mDA for nets and where an option asks for its branch; on features clusters, or DIAL for a single one."""
+    """Return mDA for nets and where an option asks for its branch; on features clusters, or DIAL for a single one.
+
+    A file of domains stands for itself if it knows all of them; else mDA's branch decides about the others.
+    """
     asked = any(chosen.get(name) not in (None, SETTINGS[name].default) for name in OF_MDA)
+    if (file := chosen.get("domains")) and not asked:
+        return "multi_source" if read_domains_file(file).all_known else "mda"
     if asked or not learner.on_features:
         return "mda"
     return "dial" if chosen.get("k") == 1 else STYLE

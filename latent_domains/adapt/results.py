@@ -4,33 +4,61 @@ import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
+import caffe
+import numpy as np
+
 from latent_domains.adapt.comparisons import result_lines
-from latent_domains.adapt.task import Paths, Task
+from latent_domains.adapt.task import Paths, Task, plan_style
+from latent_domains.baselines.linear import EPS, LinearHead
 from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
+from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
-from latent_domains.runs.domain_labels import assigned_domains
+from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.domains.assign import assign
+from latent_domains.domains.linear import LinearDomains, made_by
+from latent_domains.domains.pictures import Pictures
+from latent_domains.domains.style import statistics_of
+from latent_domains.runs.domain_labels import assigned_domains, given_domains
 from latent_domains.runs.lock import LOCK
-from latent_domains.runs.outputs import domain_probabilities, source_lmdbs
+from latent_domains.runs.outputs import source_lmdbs
 from latent_domains.runs.run_folder import RunFolder
 
 
 def write_domains(folder: RunFolder, out: Path) -> None:
     """Write each source image with its most probable latent domain (from 1) and the probabilities of all."""
-    lmdbs, limit = source_lmdbs(folder), max(folder.experiment.data.counts.values())
+    lmdbs, images = source_lmdbs(folder), Pictures(folder.experiment, folder.data_folder)
     if folder.experiment.method.has_branch:
-        found, _ = domain_probabilities(folder, folder.final_snapshot().model, lmdbs, limit=limit)
+        net = folder.load_net("domains", caffe.TEST, folder.final_snapshot().model)
+        found = images.by_part(assign(images, ("branch", {"net": net})))
+        if folder.experiment.method.domains:
+            given = given_domains(folder)
+            known = {source: w.any(axis=1, keepdims=True) for source, w in given.items()}
+            found = {source: np.where(known[source], w, found[source]) for source, w in given.items()}
     else:
         found = assigned_domains(folder)
     names = [f"probability of domain {domain + 1}" for domain in range(folder.experiment.k)]
     rows = (
-        [source, path, int(row.argmax()) + 1, *(f"{value:.6f}" for value in row)]
+        [source, path, int(row.argmax()) + 1, *(f"{value:.8f}" for value in row)]
         for source, lmdb in lmdbs.items()
         for path, row in sorted(zip(record_names(lmdb), found[source], strict=True), key=lambda pair: pair[0])
     )
     write_csv(out, ["source", "path", "domain", *names], rows)
+
+
+def write_domain_model(task: Task, folder: RunFolder, *, jobs: int) -> None:
+    """Fit and write the model that tells the domains of new pictures: linear, on the statistics of the sources'."""
+    paths, skip = task.paths, {"jobs": jobs, "skip_unreadable": True}
+    build_missing([part for part in plan_style(task, paths.style, **skip) if not is_lmdb(part.path)])
+    rows, _ = statistics_of(Pictures(folder.experiment, paths.data))
+    mean, deviation = rows.mean(axis=0), np.sqrt(rows.var(axis=0) + EPS)
+    w = np.concatenate([*given_domains(folder).values()]).astype(np.float64)
+    head = LinearHead.distil((rows - mean) / deviation, w)
+    made = made_by(feature_backbone(MIDDLE))
+    LinearDomains(mean, deviation, head.weights, head.bias, made).write(paths.domain_model)
 
 
 def write_readme(task: Task, folder: RunFolder) -> None:
@@ -61,10 +89,12 @@ def contents(paths: Paths) -> list[str]:
     texts = {
         paths.report: "pictures and numbers: open it in a browser",
         paths.predictions: "the class of every target image, and how probable it is",
+        paths.found: "how the domains of the source images were counted, with pictures of each",
         paths.domains: "the latent domain of every source image",
         paths.model_files[0]: "the trained net in stock layers of Caffe",
         paths.model_files[1]: "its weights",
         paths.model_files[2]: "the names of its classes, and how an image becomes its input",
+        paths.domain_model: "which domain a new picture is of: for tools.predict --domains",
         paths.onnx: "net and weights for ONNX Runtime, OpenCV and others",
         paths.choice: "which classifier was chosen as the model, and why",
         paths.chosen: "the parameters of that classifier, in the run's deploy net",

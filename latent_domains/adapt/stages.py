@@ -10,7 +10,7 @@ from latent_domains.adapt.comparisons import baseline_files, compared_records, s
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.duration import duration_text, estimate_seconds, measure_iteration
 from latent_domains.adapt.held_out import train_held_out
-from latent_domains.adapt.results import write_domains, write_readme
+from latent_domains.adapt.results import write_domain_model, write_domains, write_readme
 from latent_domains.adapt.settings import OTHERWISE
 from latent_domains.adapt.task import Task
 from latent_domains.backbones.pictures import describe_pictures
@@ -74,12 +74,14 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     if task.learner.on_features:
         data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
     k = chosen["k"]
-    if chosen["method"] in LATENT and k is None and len(images.sources) == 1:
+    if chosen["method"] in LATENT and k is None and len(images.sources) == 1 and not chosen.get("domains"):
         k = DEFAULT_K
     size = chosen.get("batch_size")
     if split and not size:
         size = _batch_size(split, rows, len(sources), len(seen))
     experiment = make_experiment(data, **{**chosen, "k": k, "batch_size": size})
+    if task.counted:
+        experiment = replace(experiment, method=replace(experiment.method, counted=True))
     if data.features and experiment.method.has_target_branch and experiment.method.branch_input == "early":
         raise ProgramError(
             f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "
@@ -230,6 +232,8 @@ def _stages(task: Task, folder: RunFolder, jobs: int, threads: int | None, solve
     yield Stage([paths.predictions], predictions)
     if folder.experiment.method.finds_domains:
         yield Stage([paths.domains], lambda: write_domains(folder, paths.domains))
+        if not folder.experiment.method.has_branch:
+            yield Stage([paths.domain_model], lambda: write_domain_model(task, folder, jobs=jobs))
     yield Stage(
         [paths.report],
         lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=saved(paths, folder)),

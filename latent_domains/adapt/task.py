@@ -9,13 +9,16 @@ from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import plan_pictures
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
+from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
 from latent_domains.data.domain_images import TaskImages, keep_readable
+from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, read, record_names
-from latent_domains.data.lmdb_plans import build_missing
+from latent_domains.data.lmdb_note import read_note
+from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
 from latent_domains.data.reading import USUAL, Reading
-from latent_domains.experiment.datasets import Dataset
+from latent_domains.domains.statistics import plan_statistics
+from latent_domains.experiment.datasets import STYLE, Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.models.description import description_file
 from latent_domains.models.model import model_files
@@ -43,6 +46,8 @@ class Paths:
         self.model = root / "model"
         """What the names of the folded model's files begin with."""
         self.onnx = root / "model.onnx"
+        self.domain_model = root / "model.domains.npz"
+        """Which domain a new picture is of, where the sources' domains are clusters of style or those of a file."""
         self.model_files = (*model_files(self.model), description_file(self.model), self.onnx)
         """The folded model's net, weights and description, and all but the last as ONNX."""
         self.baselines = root / "baselines"
@@ -56,9 +61,13 @@ class Paths:
         self.predictions = root / "predictions.csv"
         self.domains = root / "domains.csv"
         self.report = root / "report.html"
+        self.style = self.data / f"{self.name}_{STYLE}"
+        """The folder of the sources' statistics of style."""
+        self.found = root / "discovery.html"
+        """What was found of the sources' domains, if they were counted."""
         self.readme = root / "README.txt"
         self.results = (self.readme, self.report, self.domains, self.predictions, *self.model_files, self.baselines)
-        self.results += (self.choice, self.chosen, self.held_out)
+        self.results += (self.found, self.domain_model, self.choice, self.chosen, self.held_out)
         """What is made of a finished training."""
 
     @property
@@ -71,7 +80,7 @@ class Paths:
 class Task:
     """``images`` for a learner, the options of the method that are ``chosen``, the ``command`` that asks for it.
 
-    ``reading`` says how pictures are read.
+    ``reading`` says how pictures are read, ``counted`` that k is what was counted.
     """
 
     paths: Paths
@@ -80,6 +89,12 @@ class Task:
     chosen: Mapping[str, Any]
     command: str
     reading: Reading = USUAL
+    counted: bool = False
+
+    @property
+    def counts_domains(self) -> bool:
+        """Whether the number of domains is to be counted."""
+        return self.chosen["method"] == "style_w" and self.chosen["k"] is None
 
     @property
     def pictures(self) -> Dataset:
@@ -128,17 +143,30 @@ def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
     return keep_readable(task.images, names, allow_missing_classes=allow_missing_classes)
 
 
-def extract_features(task: Task, experiment: Experiment, *, jobs: int, replace_others: bool) -> None:
+def plan_style(task: Task, folder: Path, *, jobs: int, skip_unreadable: bool) -> list[PlannedLmdb]:
+    """Plan the sources' statistics of style, which are those of tools.discover, as LMDBs in a folder."""
+    how = {"reading": task.reading, "jobs": jobs, "skip_unreadable": skip_unreadable}
+    return plan_statistics(task.images, feature_backbone(MIDDLE), folder, **how)
+
+
+def _is_of_lmdb(style: Path) -> bool:
+    """Whether statistics were made of an LMDB of pictures, as before discovery and training shared them."""
+    return is_lmdb(style) and read_note(style).recipe.get("program", "").startswith("tools.extract_features")
+
+
+def extract_features(
+    task: Task, experiment: Experiment, *, jobs: int, skip_unreadable: bool, replace_others: bool
+) -> None:
     """Extract from the pictures in the LMDBs what an experiment reads and is missing: features, statistics of style.
 
     Raises ProgramError if those of other pictures or of other weights are in their place (unless ``replace_others``).
     """
     paths, features, parts = task.paths, experiment.data, []
-    of = replace(task.pictures, name=paths.name) if features.features else features
     if features.features:
+        of = replace(task.pictures, name=paths.name)
         extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
-    if experiment.method.reads_style:
-        style, extractor = style_features(of, jobs, task.command)
-        parts += extraction.plan_features(of, style, experiment.sources, extractor, paths.data, paths.data)
+    if experiment.method.reads_style and not (task.counted and replace_others):  # else they were just made
+        style = plan_style(task, paths.style, jobs=jobs, skip_unreadable=skip_unreadable)
+        parts += style if replace_others else [part for part in style if not _is_of_lmdb(part.path)]
     build_missing(parts, force=replace_others)

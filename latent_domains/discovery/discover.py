@@ -12,8 +12,9 @@ from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
 from latent_domains.data.reading import Reading
-from latent_domains.data.style_domains import Agreement, StyleDomains, divides_with_classes, find_style_domains
-from latent_domains.discovery.pictures import Statistics
+from latent_domains.domains.statistics import Statistics
+from latent_domains.domains.style import find
+from latent_domains.domains.style_domains import Agreement, StyleDomains, divides_with_classes
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 
@@ -102,8 +103,7 @@ def halves_agree(found: Agreement) -> str:
 def discover(images: TaskImages, reading: Reading, statistics: Statistics, k: int | None, seed: int) -> Discovery:
     """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
     classes = statistics.classes if images.classes else np.zeros(len(statistics.files), np.int64)
-    numbered = np.unique(classes, return_inverse=True)[1].astype(np.int64)  # of a class no picture may be readable
-    return Discovery(images, reading, statistics, find_style_domains(statistics.rows, numbered, k, seed), k, seed)
+    return Discovery(images, reading, statistics, find(statistics.rows, classes, k, seed), k, seed)
 
 
 def write_table(discovery: Discovery, out: Path) -> None:

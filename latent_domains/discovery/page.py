@@ -12,8 +12,8 @@ from latent_domains.common.files import write_text
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format, make
 from latent_domains.data.image_list import UNKNOWN
-from latent_domains.data.style_domains import AGAIN, AGREEMENT
 from latent_domains.discovery.discover import Discovery, chosen, halves_agree
+from latent_domains.domains.style_domains import AGAIN, AGREEMENT
 from latent_domains.report.chart import Chart, latent_name
 from latent_domains.report.classes import DRAWN
 from latent_domains.report.domains import matrix_chart, shares_chart

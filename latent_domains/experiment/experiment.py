@@ -8,11 +8,12 @@ the parts.
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, TypeVar
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Natural, check_keys, checked, checked_fields, hints
+from latent_domains.data.domains_file import domains_digest, read_domains_file
 from latent_domains.data.shares import shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, with_head
@@ -188,7 +189,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
         ("lambda_c", method.sees_target, f"{method.name} trains on no target images"),
         ("lambda_m", method.sees_target, f"{method.name} trains on no target images"),
         ("lambda_d", method.predicts_domains, f"{method.name} has no branch that predicts domains"),
-        ("lambda_t", method.knows_some, "no domain label is known (known_share, style_share)"),
+        ("lambda_t", method.knows_some, "no domain label is known (known_share, style_share, domains)"),
     ):
         found, expected = getattr(recipe, name), getattr(with_head(task.data.recipe, recipe.head), name)
         yield name, found != expected and not is_used, found, f"{expected}: {why_not}"
@@ -240,6 +241,7 @@ def methods_of(data: Dataset) -> tuple[str, ...]:
 def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Experiment:
     """Check the settings that were chosen, by the names of SETTINGS, and fill in the paper's values for what is None.
 
+    ``domains`` is the Path of a CSV file, which is read: its number of domains is the usual k.
     Raises ProgramError naming the setting, what was found and what was expected.
     """
     data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
@@ -247,6 +249,10 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
     check_keys(chosen, SETTINGS, "settings")
     if chosen.get("shares"):
         chosen["undivided"] = True
+    if isinstance(file := chosen.get("domains"), PurePath):
+        named = read_domains_file(Path(file)).k
+        chosen |= {"domains": domains_digest(Path(file)), "domains_named": named, "domains_file": str(file)}
+        chosen.setdefault("k", named)
     experiment = _made(data, method, chosen)
     _refuse_settings_of_others(experiment, chosen)
     return experiment

@@ -3,18 +3,16 @@
 A new method is a class and its entry of METHODS. What others ask of a method are attributes of :class:`Method`.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from annotated_types import Interval
-from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Proportion, Rate, Weight
 
-Labels = list[NDArray[np.int64]]
-"""A domain for each image of each LMDB of the sources, -1 where it is not known."""
+Way = tuple[str, dict[str, Any]]
+"""The name of a way to give each source image a domain (:mod:`latent_domains.domains.assign`), and its options."""
 
 BRANCH_NORMS = {
     "none": "no normalisation in the branch",
@@ -33,28 +31,6 @@ _MOST_DOMAINS = 256
 _Domains = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
 
 
-class SourceImages(Protocol):
-    """The source images of a run, and the ways to divide them into the method's k domains before training."""
-
-    def at_random(self) -> Labels:
-        """One of the k domains at random, equal numbers of each."""
-
-    def by_pixels(self) -> Labels:
-        """One of k clusters of each channel's mean and standard deviation."""
-
-    def by_style(self) -> Labels:
-        """One of k clusters of the pictures' style."""
-
-    def surest_by_style(self, share: float) -> Labels:
-        """The same where it is surest, for a share of each cluster."""
-
-    def known(self, share: float) -> Labels:
-        """The true domain of a share of the images, drawn at random; for each source an LMDB."""
-
-    def all_known(self) -> Labels:
-        """The true domain of all images; the sources are one LMDB."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """How domains are aligned.
@@ -62,7 +38,8 @@ class Method:
     ``title`` is how tables and pictures call it. ``normalisation`` stands behind the layers: none, plain "bn", or
     "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side branch predicts the domains
     of source images; ``is_latent``: whether their number is a choice; ``reads_style``: whether they are found by the
-    pictures' style; ``in_step``: whether an image has the same domain label in each epoch.
+    pictures' style; ``in_step``: whether an image has the same domain label in each epoch;
+    ``domains``: which file says domains (:class:`Told`).
     """
 
     name: ClassVar[str]
@@ -73,6 +50,7 @@ class Method:
     is_latent: ClassVar[bool] = False
     reads_style: ClassVar[bool] = False
     in_step: ClassVar[bool] = True
+    domains = ""
 
     def source_domains(self, sources: int) -> int:
         """The number of source domains that the normalisation knows, out of the number of sources."""
@@ -90,8 +68,8 @@ class Method:
 
     @property
     def finds_domains(self) -> bool:
-        """Whether it finds latent source domains, by a branch or before training by style."""
-        return self.has_branch or self.reads_style
+        """Whether it finds latent source domains, by a branch or before training, by style or in a file."""
+        return self.has_branch or self.reads_style or bool(self.domains)
 
     @property
     def told_share(self) -> float:
@@ -101,18 +79,20 @@ class Method:
     @property
     def knows_some(self) -> bool:
         """Whether the branch is told any."""
-        return self.told_share > 0
+        return self.told_share > 0 or bool(self.domains)
 
     def reads_domain_labels(self, undivided: bool) -> bool:
         """Whether the training net reads domain labels of the source images."""
         return self.knows_some
 
-    def domain_labels(self, images: SourceImages) -> Labels:
-        """Those labels, where they are read."""
+    @property
+    def way(self) -> Way:
+        """Where those labels come from, if they are read."""
         raise NotImplementedError
 
-    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
-        """Domains that are found or known before training, or None. ``equal_classes`` holds in each of them."""
+    @property
+    def divides(self) -> Way | None:
+        """Where the domains come from in each of which ``equal_classes`` holds; None: in each part of the sources."""
         return None
 
 
@@ -203,6 +183,32 @@ class Aligned(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Told(Aligned):
+    """Methods that take domains from a CSV file (:mod:`latent_domains.data.domains_file`).
+
+    ``domains`` is the hash of its contents, ``domains_named`` the number of domains in it. ``domains_file`` is where it
+    lies, which no experiment keeps.
+    """
+
+    domains: Annotated[
+        str,
+        Help(
+            "CSV file of source images and their domains, or a probability of each: discover's domains.csv, that of a "
+            "run, or another one. multi_source knows all of them, mda leaves those to the branch that are empty",
+            "FILE",
+            title=lambda digest: f"domains of file {digest}",
+        ),
+    ] = ""
+    domains_named: int = 0
+    domains_file: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.domains_named > _MOST_DOMAINS:
+            raise ProgramError(f"domains: {self.domains_named} in the file, expected at most {_MOST_DOMAINS}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Latent(Aligned):
     """Methods whose source domains are k latent ones."""
 
@@ -218,7 +224,7 @@ class Latent(Aligned):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mda(Latent):
+class Mda(Told, Latent):
     """The paper's: a branch predicts which of k latent domains each source image is of."""
 
     name, title = "mda", "mDA"
@@ -263,6 +269,13 @@ class Mda(Latent):
                 f"style_share: got {self.style_share!r}, expected 0 with known_share: one of them says which domains "
                 "are known"
             )
+        if self.domains and self.told_share:
+            raise ProgramError(
+                "domains: got a file, expected none with known_share or style_share: one of them says which domains "
+                "are known"
+            )
+        if self.k < self.domains_named:
+            raise ProgramError(f"k: got {self.k}, expected at least {self.domains_named}, the domains of the file")
         for name in ("style_share", "lambda_b"):
             if getattr(self, name) and self.k < 2:
                 raise ProgramError(f"{name}: got {getattr(self, name)!r}, expected 0 with a single latent domain")
@@ -275,30 +288,38 @@ class Mda(Latent):
     def reads_style(self) -> bool:
         return self.style_share > 0
 
-    def domain_labels(self, images: SourceImages) -> Labels:
-        return images.surest_by_style(self.style_share) if self.reads_style else images.known(self.known_share)
+    @property
+    def way(self) -> Way:
+        if self.domains:
+            return "from_file", {}
+        return ("style", {"share": self.style_share}) if self.reads_style else ("known", {"share": self.known_share})
 
-    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
-        return images.by_style() if self.reads_style else None
+    @property
+    def divides(self) -> Way | None:
+        if self.domains:
+            return self.way
+        return ("style", {}) if self.reads_style else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiSource(Aligned):
-    """Every source is a known domain."""
+class MultiSource(Told):
+    """Every source is a known domain; or every domain of a file."""
 
     name, title = "multi_source", "multi-source"
 
     def source_domains(self, sources: int) -> int:
-        return sources
+        return self.domains_named or sources
 
     def reads_domain_labels(self, undivided: bool) -> bool:
-        return undivided
+        return undivided or bool(self.domains)
 
-    def domain_labels(self, images: SourceImages) -> Labels:
-        return images.all_known()
+    @property
+    def way(self) -> Way:
+        return ("from_file" if self.domains else "known"), {}
 
-    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
-        return labels or None
+    @property
+    def divides(self) -> Way | None:
+        return self.way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,8 +346,9 @@ class RandomW(Control):
 
     name, title = "random_w", "random balanced w"
 
-    def domain_labels(self, images: SourceImages) -> Labels:
-        return images.at_random()
+    @property
+    def way(self) -> Way:
+        return "at_random", {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,11 +357,13 @@ class KMeansW(Control):
 
     name, title = "kmeans_w", "k-means w"
 
-    def domain_labels(self, images: SourceImages) -> Labels:
-        return images.by_pixels()
+    @property
+    def way(self) -> Way:
+        return "pixels", {}
 
-    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
-        return labels
+    @property
+    def divides(self) -> Way | None:
+        return self.way
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,11 +373,16 @@ class StyleW(Control):
     name, title = "style_w", "clusters of style as w"
     reads_style = True
 
-    def domain_labels(self, images: SourceImages) -> Labels:
-        return images.by_style()
+    counted: bool = False
+    """Whether k was counted, as tools.discover does; no setting, since it follows from k."""
 
-    def found_domains(self, images: SourceImages, labels: Labels) -> Labels | None:
-        return labels
+    @property
+    def way(self) -> Way:
+        return "style", {"counted": True} if self.counted else {}
+
+    @property
+    def divides(self) -> Way | None:
+        return self.way
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from latent_domains.common.arguments import percentages
+from latent_domains.common.arguments import path, percentages
 from latent_domains.experiment.datasets import DATASETS, find_dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.recipe import Recipe
@@ -52,12 +52,13 @@ def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, def
         default, text = setting.default, setting.help.text
         if name in defaults or (setting.part is Recipe and default is None):
             default, text = None, f"{text.partition(' (default: ')[0]} (default: {defaults.get(name, recipe)})"
-        elif default is not None and default is not False and default != ():
+        elif default is not None and default is not False and default not in ((), ""):
             text += " (default: %(default)s)"
         if name == "targets":
             flags.append("--target")
         metavar = {"metavar": setting.help.metavar} if setting.help.metavar else {}
-        parser.add_argument(*flags, default=default, help=text, **_reading(setting.type), **metavar)
+        reading = {"type": path} if name == "domains" else _reading(setting.type)
+        parser.add_argument(*flags, default=None if default == "" else default, help=text, **reading, **metavar)
 
 
 def _reading(kind: Any) -> dict[str, Any]:

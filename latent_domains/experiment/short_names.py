@@ -10,6 +10,7 @@ SHORT = {
     "shares": "shares{}",
     "known_share": "known{}",
     "style_share": "style{}",
+    "domains": "domains-{}",
     "branch_norm": "branch-{}",
     "branch_input": "branch-on-{}",
     "domain_gain": "gain{:g}",

@@ -129,10 +129,16 @@ def predict(
 
 
 def write_predictions(
-    out: Path, predictions: Iterator[Prediction], classes: Sequence[str], *, labelled: bool = False
+    out: Path,
+    predictions: Iterator[Prediction],
+    classes: Sequence[str],
+    *,
+    labelled: bool = False,
+    domains: Mapping[Entry, Sequence[float]] | None = None,
 ) -> int:
     """Write path, class and probability of each image and, if some labels are known (``labelled``), the true class.
 
+    With the probabilities of each image's ``domains`` come the number of the most probable one, from 1, and its own.
     Returns how many images there are. Raises ProgramError if there is none.
     """
 
@@ -141,8 +147,13 @@ def write_predictions(
         for prediction in predictions:
             label = prediction.entry.label
             row = [prediction.entry.name, classes[prediction.label], f"{prediction.probability:.6f}"]
-            yield [*row, *([classes[label] if label != UNKNOWN else ""] if labelled else [])]
+            of_domain: list[str] = []
+            if domains is not None:
+                found = np.asarray(domains[prediction.entry])
+                of_domain = [str(found.argmax() + 1), f"{found.max():.6f}"]
+            yield [*row, *([classes[label] if label != UNKNOWN else ""] if labelled else []), *of_domain]
         if prediction is None:
             raise ProgramError(f"{out}: none of the images could be read, so there is nothing to write")
 
-    return write_csv(out, ["path", "class", "probability", *(["true class"] if labelled else [])], rows())
+    header = ["path", "class", "probability", *(["true class"] if labelled else [])]
+    return write_csv(out, [*header, *(["domain", "probability of the domain"] if domains is not None else [])], rows())

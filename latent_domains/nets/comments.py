@@ -26,6 +26,10 @@ COMMENTS: tuple[Comment, ...] = (
         "Known domains of the source images, one record for each of theirs; -1 where unknown.",
     ),
     (
+        lambda layer: layer.type == "Slice" and layer.top[0] == "log_w_nchw",
+        "Of a file: the logarithms of w (0 where unknown), 1 where unknown, and the most probable domain (-1).",
+    ),
+    (
         lambda layer: layer.type == "Convolution" and len(layer.param) > 0 and layer.param[0].lr_mult == 0,
         "The convolutions are frozen, as in the paper: they come from ImageNet.",
     ),

@@ -54,6 +54,18 @@ def target_assignment(n: NetSpec, experiment: Experiment, logits: Top) -> Top:
     return assignment(n, "w_target", (logits,), experiment.k, experiment.num_domains)
 
 
+def _told_logits(n: NetSpec, batch: Batch, logits: Top | None) -> Top:
+    """Logits (n×k) whose softmax is w of a file and, where that is unknown, what a branch predicts, if there is one.
+
+    No gradient reaches a branch from rows that are known.
+    """
+    if logits is None:
+        return batch.log_w
+    n.w_predicted = L.Scale(logits, batch.unknown, axis=0)
+    n.w_logits = L.Eltwise(n.w_predicted, batch.log_w)
+    return n.w_logits
+
+
 def assignment_rows(
     n: NetSpec,
     experiment: Experiment,
@@ -69,15 +81,18 @@ def assignment_rows(
     num_domains = experiment.num_domains
     if isinstance(experiment.method, Dial):
         groups = [known_group(n, "w_source", batch.source_rows, 0, num_domains)]
-    elif source_logits is None and batch.domain_labels is None:
+    elif source_logits is None and batch.domain_labels is None and batch.log_w is None:
         groups = [
             known_group(n, _w_of(source), sizes[source], column, num_domains)
             for column, source in enumerate(experiment.sources)
         ]
     else:
-        if source_logits is None:
-            source_logits = constant_logits(n, "w_source", batch.source_rows, experiment.k)
-        bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
+        if batch.log_w is not None:
+            bottoms = (_told_logits(n, batch, source_logits),)
+        else:
+            if source_logits is None:
+                source_logits = constant_logits(n, "w_source", batch.source_rows, experiment.k)
+            bottoms = (source_logits,) if batch.domain_labels is None else (source_logits, batch.domain_labels)
         w_source = assignment(n, "w_source", bottoms, 0, num_domains)
         groups = [permuted(n, experiment, sizes, batch, w_source) if _is_permuted(experiment) else w_source]
     if target_logits is not None:

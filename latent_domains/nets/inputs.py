@@ -17,13 +17,18 @@ from latent_domains.nets.blocks import concat
 
 @dataclass(frozen=True)
 class Batch:
-    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known."""
+    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known.
+
+    Of domains from a file, ``log_w`` (n×k) are the logarithms of w, 0 where it is unknown; there ``unknown`` (n) is 1.
+    """
 
     data: Top
     labels: Top
-    domain_labels: Top | None
     source_rows: int
     target_rows: int
+    domain_labels: Top | None = None
+    log_w: Top | None = None
+    unknown: Top | None = None
 
     def split(self, top: Top) -> tuple[Top, Top]:
         """The source rows and the target rows of a blob of the whole batch."""
@@ -114,16 +119,34 @@ def training_batch(
             order = {"shuffle_seed": crc32(f"{experiment.seed} {source} ghost".encode())}
         n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)
         domain_labels.append(n[name])
-    all_domain_labels = None
+    told = {}
     if domain_labels:
         joined = concat(n, "domain_labels_nchw", domain_labels)
-        n.domain_labels = L.Reshape(joined, shape={"dim": [-1]})
-        all_domain_labels = n.domain_labels
+        told = _of_file(n, experiment, joined) if experiment.method.domains else {"domain_labels": _flat(joined)}
+        for name, top in told.items():
+            n[name] = top
     source_rows = sum(sizes[part] for part in experiment.task.source_inputs)
     return Batch(
         concat(n, "data", tops),
         concat(n, "label", labels),
-        all_domain_labels,
         source_rows,
         sum(sizes[part] for part in experiment.batch_inputs) - source_rows,
+        **told,
     )
+
+
+def _flat(top: Top) -> Top:
+    return L.Reshape(top, shape={"dim": [-1]})
+
+
+def _of_file(n: NetSpec, experiment: Experiment, joined: Top) -> dict[str, Top]:
+    """What a record of w of a file holds; without a branch all domains are known, and w is enough."""
+    k = experiment.k
+    names = ("log_w_nchw", "unknown_nchw", "domain_label_nchw")
+    for name, top in zip(names, L.Slice(joined, axis=1, slice_point=[k, k + 1], ntop=3), strict=True):
+        n[name] = top
+    log_w = {"log_w": L.Reshape(n.log_w_nchw, shape={"dim": [-1, k]})}
+    if experiment.method.has_branch:
+        return {"domain_labels": _flat(n.domain_label_nchw), "unknown": _flat(n.unknown_nchw), **log_w}
+    n.silence_file = L.Silence(n.unknown_nchw, n.domain_label_nchw, ntop=0)
+    return log_w

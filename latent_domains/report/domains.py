@@ -165,7 +165,8 @@ def _discovery(run: LoadedRun) -> list[Block]:
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
     charts = []
     if not run.experiment.method.has_branch:
-        blocks.append(Text("They were found by the pictures' style, before training.", note=True))
+        told = "They are those of a file." if run.experiment.method.domains else ""
+        blocks.append(Text(told or "They were found by the pictures' style, before training.", note=True))
         return [*blocks, Charts(f"domains-{run.name}", [matrix_chart(usage)])]
     if len(history) > 1:
         charts.append(history_chart(history))

@@ -45,7 +45,9 @@ def what_was_told(method: Method, usage: DomainUsage) -> str:
 
     It is the share of all source images. Of those that are counted it may be a little more or less.
     """
-    if usage.held_out or not usage.has_true_domains or not method.told_share:
+    if usage.held_out or not usage.has_true_domains or not method.knows_some:
         return ""
+    if method.domains:
+        return "in training the domains of a file were known"
     labels = "cluster of style" if method.reads_style else "domain"
     return f"in training the branch was told the {labels} of about {100 * method.told_share:g} % of these images"

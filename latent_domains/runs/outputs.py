@@ -9,12 +9,10 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
-from latent_domains.experiment.datasets import Dataset
-from latent_domains.models.model import feed
+from latent_domains.models.blobs import blob_of_images
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot
@@ -105,25 +103,9 @@ def domain_probabilities(
     Of each of ``lmdbs`` it takes the first ``limit`` records, by default the dataset's number.
     """
     data, net = folder.experiment.data, folder.load_net("domains", caffe.TEST, weights)
-    limit = limit or data.usage_images
-    found, labels = {}, {}
-    for domain, lmdb in lmdbs.items():
-        found[domain], labels[domain] = blob_of_images(net, blob, lmdb, data, limit=limit, desc=f"domains of {domain}")
-    return found, labels
-
-
-def blob_of_images(
-    net: caffe.Net, blob: str, lmdb: Path, data: Dataset, *, limit: int | None = None, desc: str
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return a net's ``blob`` (n×…) for an LMDB's images and their labels (n): of the first ``limit``, or of all."""
-    number, rows = count(lmdb), []
-    with tqdm(desc=desc, total=min(limit or number, number), unit="img", leave=False) as bar:
-        for inputs, classes in batches(lmdb, data.preprocessing, data.test_batch_limit, limit):
-            feed(net, inputs)
-            net.forward()
-            rows.append((net.blobs[blob].data.copy(), classes))
-            bar.update(len(inputs))
-    found, labels = map(np.concatenate, zip(*rows, strict=True))
+    limit, form = limit or data.usage_images, (data.preprocessing, data.test_batch_limit)
+    rows = {domain: blob_of_images(net, blob, lmdb, *form, limit) for domain, lmdb in lmdbs.items()}
+    found, labels = ({domain: pair[number] for domain, pair in rows.items()} for number in (0, 1))
     return found, labels
 
 

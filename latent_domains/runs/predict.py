@@ -28,7 +28,7 @@ def open_classifier(model: Path, mode: str) -> Classifier:
                 f"python -m tools.export {shlex.quote(str(model))} MODEL makes one of it"
             )
         return _in_caffe(folder.net("deploy"), folder.final_snapshot().model, describe_run(folder), mode)
-    prefix = model / "model" if model.is_dir() else _prefix(model)
+    prefix = prefix_of(model)
     net, weights, onnx = (prefix.with_name(f"{prefix.name}.{suffix}") for suffix in ("prototxt", "caffemodel", "onnx"))
     by_caffe = mode == "GPU" or model.suffix in (".prototxt", ".caffemodel")
     if (model.suffix == ".onnx" and not model.is_dir()) or (onnx.is_file() and not by_caffe):
@@ -38,8 +38,10 @@ def open_classifier(model: Path, mode: str) -> Classifier:
     return _in_caffe(net, weights, read_description(description_file(prefix)), mode)
 
 
-def _prefix(model: Path) -> Path:
-    """What the names of an exported model's files begin with, whether ``model`` is that or one of the files."""
+def prefix_of(model: Path) -> Path:
+    """What the names of an exported model's files begin with: ``model`` is that, one of the files, or their folder."""
+    if model.is_dir():
+        return model / "model"
     return model.with_suffix("") if model.suffix in (".prototxt", ".caffemodel", ".onnx", ".json") else model
 
 

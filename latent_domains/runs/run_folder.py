@@ -226,6 +226,11 @@ class RunFolder:
         return {part: self.path / "domain_labels" / part for part in parts}
 
     @property
+    def domains_file(self) -> Path:
+        """A copy of the CSV file that says domains, if the run was given one."""
+        return self.path / "domains.csv"
+
+    @property
     def records(self) -> dict[str, Path]:
         """The file of record numbers for each part of the sources; empty if all records are read once."""
         parts = self.experiment.task.source_inputs if self.experiment.recipe.equal_classes else ()

@@ -353,6 +353,8 @@ def _candidates(row: Row, table: Table, column: Column, iterations: int | None) 
         "network": table.network,
         "image_size": table.image_size,
     }
+    if settings.get("domains"):
+        settings["domains"] = table.files[0].parent / checked(str, settings["domains"], "domains")
     tasks = [column]
     if row.runs.get(SINGLE_SOURCE):
         tasks = [replace(column, sources=(source,), shares=()) for source in column.sources]

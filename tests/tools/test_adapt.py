@@ -59,7 +59,10 @@ RESULTS = {
     "settings.json",
 }
 
-ON_FEATURES_ALONE = {"baselines", "choice.json", "chosen.caffemodel", "held_out"}
+OF_CLUSTERS = "model.domains.npz"
+"""What tells the domains of new pictures, where domains are clusters of style."""
+
+ON_FEATURES_ALONE = {"baselines", "choice.json", "chosen.caffemodel", "held_out", OF_CLUSTERS}
 """What a classifier of features has besides."""
 
 
@@ -222,12 +225,12 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
 def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / look, look, 4)
-    chosen = ("--method", "style_w", "--equal-classes")
+    chosen = ("--method", "style_w", "--k", 2, "--equal-classes")
     done = program(*arguments(tmp_path, *chosen))
     assert done.returncode == 0, done.stderr
     assert "clusters of style as w, k=2, equal classes" in done.stdout
     out = tmp_path / "out"
-    assert set(names(out)) == RESULTS
+    assert set(names(out)) == {*RESULTS, OF_CLUSTERS}
     assert [(row["source"], row["domain"]) for row in rows(out / "domains.csv")] in (
         [("night", one)] * 12 + [("day", other)] * 12 for one, other in ("12", "21")
     )
@@ -448,7 +451,7 @@ def pacs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def on_features(pacs: Path, out: Path, *more: object) -> Done:
     sources = ("--source", pacs / "art_painting", "--source", pacs / "photo")
-    quick = ("--solver-mode", "CPU", "--iterations", 30, "--threads", "1", "--jobs", 2)
+    quick = ("--k", 2, "--solver-mode", "CPU", "--iterations", 30, "--threads", "1", "--jobs", 2)
     return program("adapt", *sources, "--target", pacs / "cartoon", "--out", out, *quick, *more)
 
 

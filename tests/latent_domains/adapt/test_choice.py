@@ -10,7 +10,7 @@ from latent_domains.adapt.choice import CANDIDATES, OF_NET, Candidates, Choice, 
 from latent_domains.baselines.linear import standardised
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.outputs import blob_of_images
+from latent_domains.models.blobs import blob_of_images
 from latent_domains.runs.record import OnTarget
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -141,7 +141,7 @@ def test_candidates_of_a_net_are_the_net_in_caffe_with_another_classifier(net, t
         file = tmp_path / f"{name}.caffemodel"
         file.write_bytes(candidates.weights(name))
         loaded, data = net.load_net("deploy", caffe.TEST, file), net.experiment.data
-        found, _ = blob_of_images(loaded, "prob", net.train_lmdbs["cartoon"], data, desc="")
+        found, _ = blob_of_images(loaded, "prob", net.train_lmdbs["cartoon"], data.preprocessing, 20)
         np.testing.assert_allclose(found, head.probabilities(standardised(candidates.features)), atol=1e-4)
     (on_target,) = candidates.test("spread").values()
     assert on_target.test_images == len(candidates.features)

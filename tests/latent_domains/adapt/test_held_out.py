@@ -1,9 +1,12 @@
 """The runs in which a source plays the target."""
 
+from pathlib import Path
+
 import pytest
 
-from latent_domains.adapt.held_out import _without
+from latent_domains.adapt import held_out
 from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.runs.run_folder import RunFolder
 
 SOURCES = ("art_painting", "photo", "sketch")
 ALIGNED = {
@@ -17,6 +20,21 @@ ALIGNED = {
 
 def made(method: str, sources: tuple[str, ...] = SOURCES, **settings) -> Experiment:
     return make_experiment("pacs_lite0", method, sources=sources, targets=("cartoon",), seed=3, **settings)
+
+
+def _without(whole: Experiment, source: str, path: Path = Path("run")) -> Experiment:
+    return held_out._without(RunFolder(path, whole, Path("data")), source)
+
+
+@pytest.mark.parametrize("method", ["mda", "multi_source"])
+def test_domains_of_a_file_stay(method, tmp_path):
+    """Those of the run's copy: the file itself may have changed."""
+    folder = RunFolder(tmp_path, made(method), tmp_path)
+    folder.domains_file.write_text("picture,domain\na,1\nb,2\nc,3\nd,4\n")
+    whole = made(method, domains=folder.domains_file)
+    other = _without(whole, "photo", tmp_path)
+    assert (other.k, other.method) == (4, whole.method) and other.method.domains_file == str(folder.domains_file)
+    assert _without(made(method, SOURCES[:2], domains=folder.domains_file), "photo", tmp_path).method.name == "dial"
 
 
 @pytest.mark.parametrize("method", ALIGNED)

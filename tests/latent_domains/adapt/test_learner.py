@@ -55,6 +55,22 @@ def test_the_usual_method(network, options, expected):
     assert with_defaults(Learner(network), {"method": None, **options})["method"] == expected
 
 
+@pytest.mark.parametrize(
+    ("last", "options", "expected"),
+    [
+        ("b,2", {}, "multi_source"),
+        ("b,", {}, "mda"),
+        ("b,2", {"lambda_t": 0.1}, "mda"),
+        ("b,", {"method": "multi_source"}, "multi_source"),
+    ],
+)
+@pytest.mark.parametrize("network", ["lite0", "resnet18"])
+def test_the_usual_method_on_domains_of_a_file(network, last, options, expected, tmp_path):
+    file = tmp_path / "domains.csv"
+    file.write_text(f"picture,domain\na,1\n{last}\n")
+    assert with_defaults(Learner(network), {"method": None, "domains": file, **options})["method"] == expected
+
+
 @pytest.mark.parametrize("method", ["mda", "multi_source", "style_w"])
 def test_several_targets_are_one_domain_and_need_no_branch(method):
     nothing = {"method": method, **dict.fromkeys(ON_FEATURES), "k_target": None}

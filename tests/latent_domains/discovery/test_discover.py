@@ -12,7 +12,7 @@ from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.reading import USUAL
 from latent_domains.discovery.discover import Discovery, chosen, discover
 from latent_domains.discovery.page import shares_section
-from latent_domains.discovery.pictures import Statistics, plan_statistics, read_statistics
+from latent_domains.domains.statistics import Statistics, plan_statistics, read_statistics
 from latent_domains.report.classes import DRAWN
 from latent_domains.report.page import Charts, TableBlock
 from tests.shapes import plant_domain

@@ -7,9 +7,11 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.domains.assign import assign
+from latent_domains.domains.pictures import Pictures, numbers
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import CONTROLS
-from latent_domains.runs.domain_labels import RunImages, assigned_domains
+from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight
 from latent_domains.runs.run_folder import RunFolder
@@ -49,7 +51,8 @@ def test_clusters_of_features_are_of_their_early_statistics(tmp_path):
         with lmdb_io.create(folder.train_lmdbs[source]) as (writer, _):
             for row in rows.astype(np.float32):
                 writer.put("x", lmdb_io.feature_datum(row, 0))
-    same = np.concatenate(RunImages(folder, [10, 10, 10]).by_pixels()) == np.tile(group, 3)
+    w = assign(Pictures(folder.experiment, tmp_path), folder.experiment.method.way)
+    same = numbers(w) == np.tile(group, 3)
     assert same.all() or not same.any()
 
 

@@ -1,4 +1,4 @@
-"""Latent domains without learning, as controls of those that a branch finds."""
+"""Clusters of each channel's mean and standard deviation: a control."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,15 +9,17 @@ from numpy.typing import NDArray
 from latent_domains.common.program import ProgramError
 from latent_domains.data.input_batches import batches
 from latent_domains.data.preprocessing import Preprocessing
+from latent_domains.domains.pictures import Pictures, W, one_hot
 
 _BATCH = 1000
 _STARTS = 10
 """K-means keeps the best of so many beginnings."""
 
 
-def random_domains(counts: Sequence[int], k: int, seed: int) -> list[NDArray[np.int64]]:
-    """One of k domains at random for each of the n records of each LMDB, equal numbers (±1) of each in every LMDB."""
-    return [np.random.default_rng([seed, i]).permutation(n) % k for i, n in enumerate(counts)]
+def assign(images: Pictures, k: int, seed: int) -> W:
+    """One of ``k`` clusters of each channel's mean and standard deviation, over all pictures together."""
+    data = images.experiment.data
+    return one_hot(np.concatenate(kmeans_domains(images.lmdbs, data.stored_shape, k, seed, data.early)), k)
 
 
 def kmeans_domains(

@@ -14,16 +14,19 @@ from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.domain_images import Domain, TaskImages
-from latent_domains.data.image_datum import Format, make_readable
+from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.image_lmdb import plan_of_files
-from latent_domains.data.input_batches import record_values
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb
 from latent_domains.data.reading import Reading
+from latent_domains.domains.kept import Kept
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2
 """Pictures in all."""
+
+TOGETHER = 1000
+"""Rows that are kept at a time for other calls."""
 
 
 def plan_statistics(
@@ -36,7 +39,7 @@ def plan_statistics(
             folder.entries,
             images.classes,
             {"program": "tools.discover", **backbone.description},
-            partial(_records, out / folder.name, folder, backbone, reading, jobs, skip_unreadable),
+            partial(_records, folder, backbone, reading, jobs, skip_unreadable),
             reading,
             jobs,
         )
@@ -44,18 +47,42 @@ def plan_statistics(
     ]
 
 
-def _records(path: Path, folder: Domain, backbone: OnnxBackbone, reading: Reading, jobs: int, skip: bool) -> NewRecords:
-    def row(made: tuple[Entry, Datum]) -> tuple[str, Datum]:
-        entry, datum = made
-        picture = record_values(path, entry.name.encode(errors="surrogateescape"), datum, PICTURE_SHAPE)
-        return entry.name, lmdb_io.feature_datum(backbone.features(picture)[backbone.early_means], entry.label)
+def _records(folder: Domain, backbone: OnnxBackbone, reading: Reading, jobs: int, skip: bool) -> NewRecords:
+    made = statistics_of(folder.entries, backbone, reading=reading, jobs=jobs, skip_unreadable=skip)
+    return NewRecords(
+        len(folder.entries), ((entry.name, lmdb_io.feature_datum(row, entry.label)) for entry, row in made)
+    )
 
-    def read() -> Iterator[tuple[Entry, Datum]]:
-        form, remedy = Format(PICTURE_SHAPE[1:], reading=reading), "; --skip-unreadable leaves such pictures out"
-        for entry, made in make_readable(folder.entries, form, jobs, skip=skip, remedy=remedy):
-            yield entry, Datum.FromString(made.datum)
 
-    return NewRecords(len(folder.entries), in_threads(row, read(), jobs))
+def statistics_of(
+    entries: Sequence[Entry], backbone: OnnxBackbone, *, reading: Reading, jobs: int, skip_unreadable: bool
+) -> Iterator[tuple[Entry, NDArray[np.float32]]]:
+    """Yield each picture that can be read with its statistics: those that are kept, or new ones, which are then kept.
+
+    Raises ProgramError naming a picture that cannot be read, unless it may be skipped.
+    """
+    kept = Kept(backbone.description)
+    keys = kept.keys(entries, reading, jobs)
+    rows = kept.rows(set(keys))
+    form, remedy = Format(PICTURE_SHAPE[1:], reading=reading), "; --skip-unreadable leaves such pictures out"
+
+    def row(of: tuple[Entry, Made]) -> tuple[Entry, NDArray[np.float32]]:
+        picture = lmdb_io.datum_image(Datum.FromString(of[1].datum))
+        return of[0], backbone.features(picture)[backbone.early_means]
+
+    missing = [entry for entry, key in zip(entries, keys, strict=True) if key not in rows]
+    made = in_threads(row, make_readable(missing, form, jobs, skip=skip_unreadable, remedy=remedy), jobs)
+    following, new = next(made, None), {}
+    for entry, key in zip(entries, keys, strict=True):
+        if key in rows:
+            yield entry, rows[key]
+        elif following and following[0] is entry:  # else it cannot be read
+            new[key] = following[1]
+            yield following
+            following = next(made, None)
+        if len(new) == TOGETHER or following is None:
+            kept.keep(new)
+            new = {}
 
 
 @dataclass(frozen=True)

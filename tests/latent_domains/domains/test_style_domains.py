@@ -8,8 +8,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.style_clusters import directions, effects, log_probabilities
-from latent_domains.data.style_domains import AGREEMENT, divide, find_style_domains
+from latent_domains.domains.style_clusters import directions, effects, log_probabilities
+from latent_domains.domains.style_domains import AGREEMENT, divide, find_style_domains
 
 
 def mixture(domains: int, number: int = 400, size: int = 40, gap: float = 3.0, seed: int = 0):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.program import ProgramError
-from latent_domains.data.style_clusters import (
+from latent_domains.domains.style_clusters import (
     PICTURES_A_DIRECTION,
     Numbers,
     Rows,

@@ -9,10 +9,11 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.domain_labels import UNKNOWN
+from latent_domains.domains.labels import UNKNOWN
+from latent_domains.domains.pictures import Pictures
+from latent_domains.domains.style import division
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.domain_labels import assigned_domains
-from latent_domains.runs.style import style_domains
 from latent_domains.runs.write import write_run
 from tests.fixtures import STYLE_SIZE
 from tests.run_folders import small
@@ -66,7 +67,7 @@ def test_the_command_that_makes_statistics_is_one_that_does(tmp_path):
     for data, images in ((pacs.data, "pacs"), (replace(pacs.data, name="mine"), "FILE.json")):
         command = f"python -m tools.extract_features {images} --style"
         with pytest.raises(ProgramError, match=f"_style/art_painting: no such LMDB, .*; make them with: {command}$"):
-            style_domains(replace(pacs, task=replace(pacs.task, data=data)), parts, tmp_path)
+            division(Pictures(replace(pacs, task=replace(pacs.task, data=data)), tmp_path), 3, 0)
 
 
 @pytest.mark.program
@@ -77,7 +78,7 @@ def test_the_surest_share_of_each_cluster_is_known_to_the_branch(undivided, mixe
     folder = write_run(experiment, tmp_path / "run", data=mixed)
     labels = np.concatenate(list(labels_of(folder).values()))
     assert {domain: int((labels == domain).sum()) for domain in (0, 1, UNKNOWN)} == {0: 12, 1: 12, UNKNOWN: 72}
-    found = style_domains(experiment, list(folder.train_lmdbs.values())[: len(experiment.task.source_inputs)], mixed)
+    found = division(Pictures(experiment, mixed), 2, experiment.seed)
     known = labels != UNKNOWN
     assert (labels[known] == found.domains[known]).all()
     for domain in (0, 1):

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latent_domains.data import lmdb_io
-from latent_domains.data.domain_labels import choose_known, write_domain_labels
+from latent_domains.domains.known import choose_known
+from latent_domains.domains.labels import write_domain_labels
 
 
 def test_caffes_data_layer_gives_them_in_order(tmp_path):
