@@ -581,7 +581,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
     assert set(names(out)) == {*RESULTS, "features", "weights"}
-    assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE} - {"lock", "settings.json"}
+    assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE} - {"lock", "settings.json", OF_CLUSTERS}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     net = tuned.experiment.net
     assert (net.network, net.image_size, tuned.experiment.recipe.iterations) == ("lite0", 64, 4)
