@@ -1,4 +1,4 @@
-"""Image file → serialised Datum, bit for bit as ``convert_imageset`` makes it, in one or several threads.
+"""Image file → array, and its Datum bit for bit as ``convert_imageset`` makes it, in one or several threads.
 
 ``tools.build_lmdb`` names the four exceptions.
 """
@@ -38,21 +38,32 @@ class Format:
     reading: Reading = USUAL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Made:
-    """A serialised Datum, or why there is none."""
+    """An image as an array, or as the file that is stored; or why there is none."""
 
-    datum: bytes = b""
+    image: NDArray[np.uint8] | None = None
+    """H×W×3 (B, G, R) or H×W."""
+    encoded: bytes = b""
     failure: str | None = None
     transparent: bool = False
     several: bool = False
     """Whether a part shows the background; whether the file has more pages than this."""
 
+    @property
+    def planes(self) -> NDArray[np.uint8]:
+        """The image as C×H×W."""
+        return np.stack(cv2.split(self.image))
 
-def make(file: Path, label: int, form: Format) -> Made:
-    """Read, resize (bilinear) and store one image."""
+    def datum(self, label: int) -> Datum:
+        """The Datum that an LMDB stores."""
+        return encoded_datum(self.encoded, label) if self.image is None else image_datum(self.image, label)
+
+
+def read_image(file: Path, form: Format) -> Made:
+    """Read and resize (bilinear) one image; encode it if ``form`` says so."""
     try:
-        return _made(file_contents(file), label, form)
+        return _made(file_contents(file), form)
     except OSError as error:
         return Made(failure=error.strerror or str(error))
     except ValueError as error:
@@ -63,25 +74,21 @@ def make(file: Path, label: int, form: Format) -> Made:
         return Made(failure=f"OpenCV refuses it: {error.err}")
 
 
-def _made(data: bytes, label: int, form: Format) -> Made:
-    """Make the Datum of an image file's contents. Raises ValueError or cv2.error if they are no whole image."""
+def _made(data: bytes, form: Format) -> Made:
+    """The image in a file's contents. Raises ValueError or cv2.error if they are no whole image."""
     if form.encoded and form.resize is None and not form.gray and _is_plain(data, form.encoded):
-        return Made(encoded_datum(data, label).SerializeToString())  # it is what is asked for: no second loss
+        return Made(encoded=data)  # it is what is asked for: no second loss
     pixels = read_pixels(data, form.reading, gray=form.gray)
-    datum = _stored(pixels.image, label, form)
-    return Made(datum.SerializeToString(), transparent=pixels.transparent, several=pixels.several)
-
-
-def _stored(image: NDArray[np.uint8], label: int, form: Format) -> Datum:
+    image, how = pixels.image, {"transparent": pixels.transparent, "several": pixels.several}
     if form.resize is not None:
         height, width = form.resize
         image = cv2.resize(image, (width, height))
     if form.encoded is None:
-        return image_datum(image, label)
+        return Made(image, **how)
     fits, encoded = cv2.imencode("." + form.encoded, image)
     if not fits:
         raise ValueError(f"too large for {form.encoded}: {by(image.shape[:2])} pixels")
-    return encoded_datum(encoded.tobytes(), label)
+    return Made(encoded=encoded.tobytes(), **how)
 
 
 def file_contents(file: Path, most: int = -1) -> bytes:
@@ -116,14 +123,14 @@ def _is_plain(data: bytes, form: str) -> bool:
 def make_readable(
     entries: Sequence[Entry], form: Format, jobs: int, *, skip: bool, remedy: str = ""
 ) -> Iterator[tuple[Entry, Made]]:
-    """Yield each entry that can be read, in order, with what ``make`` returns; ``jobs`` threads do the work.
+    """Yield each entry that can be read, in order, with its image; ``jobs`` threads read them.
 
     One that cannot is named on stderr and left out or, unless ``skip``, raises ProgramError with ``remedy`` at its end.
     Notes on stderr count those of which a part is transparent, and those that are first pages.
     """
     cv2.setNumThreads(1)  # ours are the parallelism: OpenCV works outside the interpreter's lock
     transparent, several = _Noted(), _Noted()
-    made_in_order = in_threads(lambda entry: make(entry.file, entry.label, form), entries, jobs)
+    made_in_order = in_threads(lambda entry: read_image(entry.file, form), entries, jobs)
     for entry, made in zip(entries, made_in_order, strict=True):
         if made.failure is None:
             transparent.add(entry, made.transparent)

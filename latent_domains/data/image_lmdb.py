@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from caffe.proto.caffe_pb2 import Datum
 from tqdm import tqdm
 
 from latent_domains.common.contents import Digest, stamp
@@ -94,10 +95,10 @@ def plan_of_files(
 def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip: bool, remedy: str) -> NewRecords:
     """Return the records of images. Raises ProgramError at the end if none can be read."""
 
-    def items() -> Iterator[tuple[str, bytes]]:
+    def items() -> Iterator[tuple[str, Datum]]:
         stored = 0
         for entry, made in make_readable(entries, form, jobs, skip=skip, remedy=remedy):
-            yield entry.name, made.datum
+            yield entry.name, made.datum(entry.label)
             stored += 1
         if not stored:
             raise ProgramError(f"{path}: none of the {len(entries)} images could be read")

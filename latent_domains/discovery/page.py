@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.files import write_text
-from latent_domains.data import lmdb_io
-from latent_domains.data.image_datum import Format, make
-from latent_domains.data.image_list import UNKNOWN
+from latent_domains.data.image_datum import Format, read_image
 from latent_domains.discovery.discover import Discovery, chosen, halves_agree
 from latent_domains.domains.style_domains import AGAIN, AGREEMENT
 from latent_domains.report.chart import Chart, latent_name
@@ -84,8 +82,8 @@ def _pictures(discovery: Discovery) -> Section:
 
 def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) -> Chart:
     form = Format((SIDE, SIDE), reading=discovery.reading)
-    made = [make(discovery.statistics.files[i], UNKNOWN, form) for i in places]
-    images = [lmdb_io.datum_image(lmdb_io.Datum.FromString(one.datum)) for one in made if one.failure is None]
+    made = [read_image(discovery.statistics.files[i], form) for i in places]
+    images = [one.planes for one in made if one.failure is None]
     sure = discovery.found.probability[places]
     title = f"{latent_name(domain)}, {kind}"
     if len(places) and discovery.found.k > 1:

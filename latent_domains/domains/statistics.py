@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
@@ -67,8 +66,7 @@ def statistics_of(
     form, remedy = Format(PICTURE_SHAPE[1:], reading=reading), "; --skip-unreadable leaves such pictures out"
 
     def row(of: tuple[Entry, Made]) -> tuple[Entry, NDArray[np.float32]]:
-        picture = lmdb_io.datum_image(Datum.FromString(of[1].datum))
-        return of[0], backbone.features(picture)[backbone.early_means]
+        return of[0], backbone.features(of[1].planes)[backbone.early_means]
 
     missing = [entry for entry, key in zip(entries, keys, strict=True) if key not in rows]
     made = in_threads(row, make_readable(missing, form, jobs, skip=skip_unreadable, remedy=remedy), jobs)

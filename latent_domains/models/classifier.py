@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
@@ -17,7 +16,6 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
-from latent_domains.data.lmdb_io import datum_image
 from latent_domains.data.reading import Reading
 from latent_domains.models.description import ModelDescription
 from latent_domains.models.model import feed, load, read_model
@@ -113,7 +111,7 @@ def predict(
     form = Format((height, width), gray=channels == 1, reading=reading)
 
     def classify(images: list[tuple[Entry, Made]]) -> tuple[list[Entry], NDArray[np.float32]]:
-        rows = classifier.probabilities([datum_image(Datum.FromString(made.datum)) for _, made in images])
+        rows = classifier.probabilities([made.planes for _, made in images])
         return [entry for entry, _ in images], rows
 
     readable, size = make_readable(entries, form, jobs, skip=True), 1 if classifier.in_threads else BATCH

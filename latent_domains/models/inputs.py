@@ -4,14 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
-from latent_domains.data.image_datum import Format, make
+from latent_domains.data.image_datum import Format, read_image
 from latent_domains.data.image_list import find_files
-from latent_domains.data.lmdb_io import datum_image
 
 NOISE = 4
 """Random inputs that every verification uses."""
@@ -62,10 +60,10 @@ def images(folder: Path, shape: Sequence[int], mean: Sequence[float] = (), scale
     chosen = [files[i] for i in np.unique(np.linspace(0, len(files) - 1, min(len(files), IMAGES)).round().astype(int))]
     pixels = np.empty((len(chosen), *shape), np.float32)
     for row, file in zip(pixels, chosen, strict=True):
-        made = make(file, 0, Format(resize=(shape[1], shape[2]), gray=shape[0] == 1))
+        made = read_image(file, Format(resize=(shape[1], shape[2]), gray=shape[0] == 1))
         if made.failure:
             raise ProgramError(f"{file}: {made.failure}")
-        row[...] = datum_image(Datum.FromString(made.datum))
+        row[...] = made.planes
     return _transformed(pixels, mean, scale)
 
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import caffe
 import numpy as np
-from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry
-from latent_domains.data.lmdb_io import datum_image
 from latent_domains.data.reading import Reading
 from latent_domains.domains.linear import LinearDomains
 from latent_domains.domains.statistics import statistics_of
@@ -67,7 +65,7 @@ def _by_branch(
     net = folder.load_net("domains", caffe.TEST, folder.final_snapshot().model)
     readable = make_readable(entries, form, jobs, skip=True)
     while batch := list(islice(readable, BATCH)):
-        pictures = [datum_image(Datum.FromString(one.datum)) for _, one in batch]
+        pictures = [one.planes for _, one in batch]
         if made is None:
             inputs = data.preprocessing.inputs(pictures)
         else:

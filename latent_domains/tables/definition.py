@@ -222,7 +222,8 @@ class Table(TableDefinition):
     name: str
     data: Dataset
     files: tuple[Path, ...]
-    """Its own, that of the table that it is like, if any, and the description of a dataset that is none of ours."""
+    """Its own, that of the table that it is like, if any, the description of a dataset that is none of ours, and files
+    of domains."""
 
     @property
     def in_paper(self) -> bool:
@@ -258,7 +259,9 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     file = checked(TableDefinition, values, str(path))
     dataset, data = _dataset(file.dataset, path)
     described = () if dataset in DATASETS else (Path(dataset),)
-    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data, files=(*files, *described))
+    told = [path.parent / str(row.runs["domains"]) for row in file.rows if row.runs and row.runs.get("domains")]
+    files = (*files, *described, *dict.fromkeys(told))
+    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data, files=files)
     if table.data_per_seed and data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     compared = [row.name for row in table.rows if row.cited is None]

@@ -137,10 +137,7 @@ def test_encoded_images_are_those_that_are_stored_raw(encoded, tmp_path):
     shutil.copy(tmp_path / "odd" / "alpha.png", tmp_path / "alpha.jpg")
     kept = []
     for file in [*files, tmp_path / "gray.jpg", tmp_path / "alpha.jpg"]:
-        raw, stored = (
-            caffe_pb2.Datum.FromString(image_datum.make(file, 0, form).datum)
-            for form in (Format(), Format(encoded=encoded))
-        )
+        raw, stored = (image_datum.read_image(file, form).datum(0) for form in (Format(), Format(encoded=encoded)))
         pixels = lmdb_io.datum_image(raw)
         if stored.data == file.read_bytes():
             kept.append(file.name)
@@ -274,8 +271,8 @@ def test_datums_come_in_order_whatever_the_threads(images, monkeypatch):
     monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
     entries = [Entry(files[i % len(files)], str(i), i) for i in range(50)]
-    made = [one for _, one in make_readable(entries, Format((9, 8)), 3, skip=False)]
-    assert made == [image_datum.make(entry.file, entry.label, Format((9, 8))) for entry in entries]
+    made = [one.datum(entry.label) for entry, one in make_readable(entries, Format((9, 8)), 3, skip=False)]
+    assert made == [image_datum.read_image(entry.file, Format((9, 8))).datum(entry.label) for entry in entries]
 
 
 # --- bad input
@@ -298,8 +295,8 @@ def cut_to(size: int):
 def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
     file = Path(shutil.copy(images / name, tmp_path))
     spoil(file)
-    made = image_datum.make(file, 0, Format())
-    assert made.datum == b"" and message in (made.failure or "")
+    made = image_datum.read_image(file, Format())
+    assert made.image is None and not made.encoded and message in (made.failure or "")
 
 
 def test_the_largest_value_of_a_pgm_is_white(tmp_path):
@@ -311,9 +308,7 @@ def test_the_largest_value_of_a_pgm_is_white(tmp_path):
         text = " ".join(map(str, values.ravel())) + "\n"
         (tmp_path / "gray.pgm").write_bytes(head + (text.encode() if kind == "P2" else values.tobytes()))
         for form in (Format(gray=True), Format(), Format(encoded="png")):
-            image = lmdb_io.datum_image(
-                caffe_pb2.Datum.FromString(image_datum.make(tmp_path / "gray.pgm", 0, form).datum)
-            )
+            image = lmdb_io.datum_image(image_datum.read_image(tmp_path / "gray.pgm", form).datum(0))
             assert np.abs(image - 255 * gray).max() <= 1.5 + 128 / largest, (kind, largest, form)
 
 
@@ -406,8 +401,8 @@ def test_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):
         for file, contents in (("whole.jpg", data), ("film.jpg", data + film), ("cut.jpg", data[:-300])):
             (tmp_path / file).write_bytes(contents)
         files = [tmp_path / f"{name}.jpg" for name in ("whole", "film", "cut")]
-        whole, with_film, cut = (image_datum.make(file, 0, Format()) for file in files)
-        assert whole.failure is None and with_film == whole
+        whole, with_film, cut = (image_datum.read_image(file, Format()) for file in files)
+        assert whole.failure is None and with_film.datum(0) == whole.datum(0)
         assert "a JPEG that was cut short" in (cut.failure or "")
 
 

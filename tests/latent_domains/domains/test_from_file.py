@@ -211,7 +211,9 @@ def test_the_option_and_the_key_of_a_table_name_the_file(tiny_data, tmp_path):
     read = parser.parse_args(["--method", "multi_source", "--domains", str(file)])
     assert experiment_from_options(read) == experiment and experiment_from_options(parser.parse_args([])) != experiment
     rows = "  - {name: known, paper: {missing: none}, runs: {method: multi_source, domains: domains.csv}}"
-    (run,) = load(plant(tmp_path / "tiny.yaml", tiny_table(rows))).runs
+    table = load(plant(tmp_path / "tiny.yaml", tiny_table(rows)))
+    (run,) = table.runs
+    assert file in table.files
     assert run == experiment and run.method.domains_file == str(file)
 
 
