@@ -1,5 +1,6 @@
 """From folders of pictures to their latent domains: a table of all pictures, and a page that shows them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,11 +13,19 @@ from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
 from latent_domains.data.reading import Reading
+from latent_domains.discovery.file_facts import FileFacts, file_facts, what_differs
 from latent_domains.domains.statistics import Statistics
 from latent_domains.domains.style import find
-from latent_domains.domains.style_domains import Agreement, StyleDomains, divides_with_classes
+from latent_domains.domains.style_domains import ENOUGH, STABLE, Agreement, StyleDomains, explained, find_style_domains
+from latent_domains.report.chart import latent_name
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
+
+UNCERTAIN = 0.6
+"""A domain that is less stable is called uncertain."""
+
+OF_DOMAIN, OF_FOLDER = 0.9, 0.8
+"""A domain is a folder if it has so much of it, and the folder so much of the domain."""
 
 
 @dataclass(frozen=True)
@@ -60,22 +69,87 @@ class Discovery:
 
     @cached_property
     def notes(self) -> list[str]:
-        """Why classes may hide domains, a line each."""
+        """What makes the domains doubtful, a line each."""
         of_class = np.unique(self.statistics.classes, return_counts=True)[1]
         number, lone = len(self.statistics.files), int((of_class == 1).sum())
-        if not self.images.classes or len(of_class) == 1:
+        if not self.images.classes:
+            return self._notes_without_classes
+        if len(of_class) == 1:
             return []
         if 2 * lone >= number:
             return [
                 f"{lone} of {number} pictures are the only one of their class: the class's effect is then the picture "
-                "itself, and taking it away leaves nothing to divide by (--unlabelled does not take it away)"
+                "itself, and taking it away leaves nothing to divide by; --unlabelled, which does not take it away, "
+                f"finds {domains_in_words(self.unlabelled)}"
             ]
-        if self.asked is None and self.found.k == 1 and divides_with_classes(self.statistics.rows, self.seed):
+        doubtful = self.found.k == 1 if self.asked is None else min(self.found.stability) < STABLE
+        if doubtful and self.unlabelled.k > 1:
+            share = explained(self.statistics.classes, self.unlabelled.domains)
             return [
-                "the classes' effects are taken away, and one domain is left; with them, halves agree on a division. "
-                "Where each class is of one kind, class and kind cannot be told apart (--unlabelled divides by both)"
+                "classes and domains may be mixed up: with the classes' effects taken away no clear division is left; "
+                f"--unlabelled, which leaves them in, finds {domains_in_words(self.unlabelled)}, and the classes "
+                f"explain {100 * max(share, 0):.0f} % of this division. Where each class is of one kind, class and "
+                "kind cannot be told apart"
             ]
+        if self.found.left_in:
+            return ["the classes' effects are not taken away: the domains are more stable with them"]
         return []
+
+    @property
+    def _notes_without_classes(self) -> list[str]:
+        if self.found.k == 1:
+            return []
+        folders = np.array([file.parent.name for file in self.statistics.files])
+        alike = []
+        for domain in range(self.found.k):
+            inside = self.found.domains == domain
+            name, count = Counter(folders[inside].tolist()).most_common(1)[0]
+            if len(np.unique(folders)) > 1 and count >= max(
+                OF_DOMAIN * inside.sum(), OF_FOLDER * (folders == name).sum()
+            ):
+                alike.append(f"{latent_name(domain)} is nearly the folder {name}")
+        found = f": {', '.join(alike)}" if alike else ""
+        return [f"without classes, a domain may be a class, or what pictures show{found}"]
+
+    @cached_property
+    def unlabelled(self) -> StyleDomains:
+        """What is found if the classes are not known."""
+        return find_style_domains(self.statistics.rows, np.zeros(len(self.statistics.files), np.int64), None, self.seed)
+
+    @cached_property
+    def facts(self) -> list[FileFacts]:
+        """Facts of files of each domain."""
+        files = self.statistics.files
+        return [file_facts([files[i] for i in np.flatnonzero(self.found.domains == d)]) for d in range(self.found.k)]
+
+    @property
+    def uncertain(self) -> list[str]:
+        """The names of domains that half of the pictures do not find again."""
+        return [latent_name(domain) for domain, value in enumerate(self.found.stability) if value < UNCERTAIN]
+
+    @property
+    def meaning(self) -> str:
+        """What the numbers mean, and what to do."""
+        found, ask = self.found, "If you know of several kinds, ask for their number (--k 2) and look at the stability."
+        if found.k == 1 and self.asked:
+            return "You asked for one domain."
+        if found.k == 1:
+            if not found.agreement:
+                return f"One domain: to count domains, {ENOUGH} different pictures are needed. --k divides fewer."
+            if found.by_class:
+                return "One domain: the pictures divide clearly, but by their classes alone."
+            if found.unstable:
+                return f"One domain: half of the pictures do not find a division again. More pictures may. {ask}"
+            return f"One domain: no clear gap divides the pictures. {ask}"
+        if self.uncertain:
+            return (
+                f"{', '.join(self.uncertain)} uncertain: half of the pictures do not find such a domain again. Do not "
+                "rely on it; ask for fewer domains, or add pictures."
+            )
+        return (
+            f"{found.k} domains: half of the pictures find them again. Look at their pictures in the report: if they "
+            "are not the kinds that you mean, ask for another number (--k)."
+        )
 
     def summary(self) -> list[str]:
         """What was found, a line each."""
@@ -84,15 +158,32 @@ class Discovery:
         how = "as asked" if self.asked else f"{self.too_few} to look for more"
         if found.agreement:
             how = halves_agree(found.agreement)
-        how += ", but no division is found again in half of the pictures" if found.unstable else ""
         lines = [f"{count_of(number, 'picture')}: {domains} ({how})"]
         divided = zip(self.counts, found.stability, strict=True) if found.k > 1 else ()
-        for domain, (count, stability) in enumerate(divided, 1):
-            lines.append(f"  domain {domain}: {count_of(int(count), 'picture')}, stability {stability:.2f}")
+        for domain, (count, stability) in enumerate(divided):
+            doubt = ", uncertain" if latent_name(domain) in self.uncertain else ""
+            name = latent_name(domain)
+            lines.append(f"  {name}: {count_of(int(count), 'picture')}, stability {stability:.2f}{doubt}")
+        lines.append(self.meaning)
+        if differs := self.differs:
+            lines.append(f"what differs by itself: {', '.join(differs)}")
         usage = self.against_folders
         if usage.has_true_domains:
             lines.append(f"against the {len(usage.sources)} folders: purity {usage.purity:.2f}, NMI {usage.nmi:.2f}")
         return lines
+
+    @cached_property
+    def differs(self) -> list[str]:
+        """What tells the domains apart by itself."""
+        return what_differs(self.facts, [latent_name(d) for d in range(self.found.k)]) if self.found.k > 1 else []
+
+
+def domains_in_words(found: StyleDomains) -> str:
+    """How many domains, and how large: 2 domains (30 and 12 pictures)."""
+    if found.k == 1:
+        return "one domain"
+    *most, last = np.bincount(found.domains, minlength=found.k)
+    return f"{found.k} domains ({', '.join(map(str, most))} and {last} pictures)"
 
 
 def halves_agree(found: Agreement) -> str:

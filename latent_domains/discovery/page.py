@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from latent_domains.common.files import write_text
 from latent_domains.data.image_datum import Format, read_image
 from latent_domains.discovery.discover import Discovery, chosen, halves_agree
+from latent_domains.discovery.file_facts import HEADER
 from latent_domains.domains.style_domains import AGAIN, AGREEMENT
 from latent_domains.report.chart import Chart, latent_name
 from latent_domains.report.classes import DRAWN
 from latent_domains.report.domains import matrix_chart, shares_chart
 from latent_domains.report.page import Block, Charts, Page, Section, TableBlock, Text, save_figures
 from latent_domains.report.samples import largest, mosaic_chart
+
+_FACTS = ["latent domain", *HEADER]
 
 SHOWN = 16
 """Pictures of each kind."""
@@ -50,17 +53,16 @@ def _domains(discovery: Discovery) -> Section:
     for domain, count in enumerate(discovery.counts):
         sure = found.probability[found.domains == domain].mean() if count else 0.0
         stability = f"{found.stability[domain]:.2f}" if found.k > 1 else "–"
+        stability += " (uncertain)" if latent_name(domain) in discovery.uncertain else ""
         share = f"{100 * count / len(found.domains):.1f}"
         rows.append([latent_name(domain), f"{count:,}", share, f"{sure:.3f}", stability])
     header = ["latent domain", "#pictures", "#share (%)", "#mean probability", "#stability"]
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
-    if found.k == 1 and discovery.asked is None:
-        why = f"There are {discovery.too_few} to divide"
-        if found.unstable:
-            why = "No division is found again in half of the pictures"
-        elif found.agreement:
-            why = "Halves of the pictures do not agree enough more on a division than those of a cloud without gaps"
-        blocks.append(Text(f"{why}: the pictures are taken for one domain."))
+    blocks.append(Text(discovery.meaning))
+    facts = [[latent_name(domain), *one.cells] for domain, one in enumerate(discovery.facts)]
+    blocks.append(TableBlock("What differs by itself: medians and shares of 100 pictures of each", _FACTS, facts))
+    if discovery.differs:
+        blocks.append(Text(f"The domains differ in {', '.join(discovery.differs)}: they may be no more than that."))
     blocks += [Text(f"{note[0].upper()}{note[1:]}.", note=True) for note in discovery.notes]
     if usage.has_true_domains:
         title = "Folders against latent domains"
@@ -117,11 +119,12 @@ def shares_section(counts: NDArray[np.int64], names: Sequence[str]) -> Section:
 
 
 def _method(discovery: Discovery, backbone: str) -> Section:
-    classes = (
-        "The class is a nuisance: its effect is taken away by least squares, by turns with the domains."
-        if discovery.images.classes
-        else "The classes were not known, so what a picture shows may take the place of its style."
-    )
+    if not discovery.images.classes:
+        classes = "The classes were not known, so what a picture shows may take the place of its style."
+    elif discovery.found.left_in:
+        classes = "The effects of the classes are left in: the domains are more stable so, and no division of classes."
+    else:
+        classes = "The class is a nuisance: its effect is taken away by least squares, by turns with the domains."
     texts = [
         f"Statistics: the mean of each channel of {backbone}. {classes}",
         f"Pictures are divided in two, and the parts again. {_when_divided(discovery)}",
@@ -132,7 +135,8 @@ def _method(discovery: Discovery, backbone: str) -> Section:
 
 def _when_divided(discovery: Discovery) -> str:
     if discovery.asked:
-        return f"You asked for {discovery.asked}."
+        way = "Taken are clusters of k-means: they hold better in halves of the pictures, beyond those of clouds."
+        return f"You asked for {discovery.asked}. {way if discovery.found.by_kmeans else ''}".rstrip()
     enough = " or ".join(f"{value} for {k} clusters" for k, value in AGREEMENT.items())
     text = (
         "A part is divided if two random halves of it agree (mean adjusted Rand index) more than halves of a cloud "

@@ -50,8 +50,7 @@ class Directions:
 
 def directions(rows: Rows, classes: Numbers) -> Directions:
     """The directions in which ``rows`` (n×f), each column standardised, vary most within ``classes`` (n, from 0)."""
-    deviations = rows.std(axis=0)
-    rows = (rows - rows.mean(axis=0)) / np.where(deviations > 1e-9 * deviations.max(), deviations, np.inf)
+    rows = standardised(rows)
     rest = rows - effects(rows, classes, np.ones((len(rows), 1)))[0][classes]
     kept = max(1, min(DIRECTIONS, len(rows) // PICTURES_A_DIRECTION, rows.shape[1]))
     variance, vectors = np.linalg.eigh(rest.T @ rest / len(rows))
@@ -59,6 +58,12 @@ def directions(rows: Rows, classes: Numbers) -> Directions:
     some = variance > 1e-9 * variance[0]
     some[0] = True
     return Directions(rows @ vectors[:, some], np.maximum(variance[some], 1e-30))
+
+
+def standardised(rows: Rows) -> Rows:
+    """The rows (n×f) with mean 0 and variance 1 in each column; a column without variance is 0."""
+    deviations = rows.std(axis=0)
+    return (rows - rows.mean(axis=0)) / np.where(deviations > 1e-9 * deviations.max(), deviations, np.inf)
 
 
 def log_probabilities(rows: Rows, classes: Numbers, k: int, seed: int) -> Rows:

@@ -6,7 +6,8 @@ longest one the more pictures there are. So they must agree more than halves of 
 (a null reference, as in SigClust, Liu et al. 2008).
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,7 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.domains.style_clusters import (
     PICTURES_A_DIRECTION,
+    STARTS,
     Numbers,
     Rows,
     by_turns,
@@ -24,6 +26,7 @@ from latent_domains.domains.style_clusters import (
     kmeans,
     log_probabilities,
     squared_distances,
+    standardised,
 )
 
 AGREEMENT = {2: 0.3, 3: 0.75}
@@ -47,6 +50,17 @@ MOST = 8
 
 AGAIN = 5
 """Halves in which the domains are looked for again."""
+
+BY_CLASS = 0.5
+"""A division that the classes explain so far (adjusted mutual information) is one of classes: it makes no domains,
+where no number is asked for."""
+
+HOLDS_MORE, HOLDS_OF = 0.1, 600
+"""Plain clusters are taken for a given number of domains if they hold in halves by so much more, beyond those of
+clouds; of so many pictures at most."""
+
+MORE_STABLE = 0.02
+"""The effects of known classes are left in if as many domains are more stable by so much then."""
 
 STABLE = 0.7
 """A domain that is less stable is none, where no number is asked for: halves of the pictures do not find it again."""
@@ -118,12 +132,21 @@ class StyleDomains(Division):
     """Of each domain (k), 0 to 1: see :func:`_stability`."""
     unstable: bool
     """Whether the pictures are one domain because none of the divisions that halves agree on is stable."""
+    by_class: bool
+    """Whether the pictures are one domain because the division that halves agree on is one of classes."""
+    left_in: bool
+    """Whether the effects of the classes were left in, because the domains are more stable so."""
+    by_kmeans: bool
+    """Whether a given number of domains are plain clusters of k-means, because these hold better in halves."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
     rows: Rows
     classes: Numbers
+    """Those whose effects are taken away."""
+    known: Numbers
+    """Those that explain a division, all 0 if they are not known."""
     pictures: Numbers
     """Their places."""
     seed: int
@@ -146,13 +169,42 @@ class _Part:
         """
         return self.agreements[2].halves if self.different >= FEW else -1.0, self.different
 
+    def alone(self, which: Numbers) -> "_Part":
+        """Some of the pictures, as if there were no others."""
+        classes, places = _numbered(self.classes[which]), np.arange(len(which))
+        return _Part(self.rows[which], classes, self.known[which], places, self.seed)
+
     def part(self, which: NDArray[np.bool_]) -> "_Part":
-        return _Part(self.rows[which], _numbered(self.classes[which]), self.pictures[which], self.seed)
+        classes, known = _numbered(self.classes[which]), self.known[which]
+        return _Part(self.rows[which], classes, known, self.pictures[which], self.seed)
 
     @cached_property
-    def is_several(self) -> bool:
+    def halves_agree(self) -> bool:
         enough = self.different >= ENOUGH
         return enough and any(found.beyond_cloud >= AGREEMENT[k] for k, found in self.agreements.items())
+
+    @cached_property
+    def by_class(self) -> bool:
+        """Whether halves agree on a division, but it is one of classes."""
+        return self.halves_agree and explained(self.known, self.second) > BY_CLASS
+
+    @property
+    def is_several(self) -> bool:
+        return self.halves_agree and not self.by_class
+
+    @cached_property
+    def logs(self) -> Rows:
+        """The logarithm of the probability of each of two domains for each picture (n×2)."""
+        return log_probabilities(self.rows, self.classes, 2, self.seed)
+
+    @cached_property
+    def second(self) -> NDArray[np.bool_]:
+        """Whether each picture is in the second of the two domains (n); neither is empty."""
+        odds = self.logs[:, 1] - self.logs[:, 0]
+        is_second = odds > 0
+        if is_second.all() or not is_second.any():  # EM may leave a cluster without pictures
+            is_second = np.arange(len(odds)) == np.argmax(odds)
+        return is_second
 
     @property
     def agreement(self) -> Agreement | None:
@@ -167,23 +219,46 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
 
     ``rows`` (n×f) are statistics of the pictures, ``classes`` (n) numbers from 0, all 0 if they are not known. Raises
     ProgramError if there are fewer than ``k`` different pictures.
+
+    A number is looked for twice: with the effects of the classes taken away, and left in. The latter counts if the
+    former is a division of classes, or less stable where both are of as many domains.
     """
     whole = _whole(rows, classes, seed)
+    found = _find(whole, k)
+    if k is None and len(np.unique(classes)) > 1 and (found.k > 1 or found.by_class):
+        other = _whole(rows, classes, seed, left_in=True)
+        left_in = _find(other, None)
+        common = min(found.k, left_in.k)
+        if left_in.k > 1 and (common == 1 or _overall(other, common) > _overall(whole, common) + MORE_STABLE):
+            return left_in
+    return found
+
+
+def _overall(whole: _Part, k: int) -> float:
+    """The stability of ``k`` domains, as a mean of the pictures."""
     found = _divide(whole, k)
-    stability = _stability(whole, found)
+    return float(np.array(_stability(whole, found, _divide))[found.domains].mean())
+
+
+def _find(whole: _Part, k: int | None) -> StyleDomains:
+    by_kmeans = k is not None and k > 1 and _holds(whole, k, _clusters) > _holds(whole, k, _divide) + HOLDS_MORE
+    way = _clusters if by_kmeans else _divide
+    found = way(whole, k)
+    stability = _stability(whole, found, way)
     if k is None and min(stability) < STABLE:
         for number in range(found.k - 1, 0, -1):  # one domain is stable
             found = _divide(whole, number)
-            if min(stability := _stability(whole, found)) >= STABLE:
+            if min(stability := _stability(whole, found, _divide)) >= STABLE:
                 break
-    unstable = k is None and found.k == 1 and whole.is_several
-    agreement = whole.agreement if k is None else None
-    return StyleDomains(**vars(found), agreement=agreement, stability=stability, unstable=unstable)
-
-
-def divides_with_classes(rows: Rows, seed: int) -> bool:
-    """Say whether halves agree on a division of pictures from which the effects of classes are not taken away."""
-    return _whole(rows, np.zeros(len(rows), np.int64), seed).is_several
+    return StyleDomains(
+        **vars(found),
+        agreement=whole.agreement if k is None else None,
+        stability=stability,
+        unstable=k is None and found.k == 1 and whole.is_several,
+        by_class=k is None and whole.by_class,
+        left_in=not np.array_equal(whole.classes, whole.known),
+        by_kmeans=by_kmeans,
+    )
 
 
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
@@ -191,8 +266,9 @@ def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
     return _divide(_whole(rows, classes, seed), k)
 
 
-def _whole(rows: Rows, classes: Numbers, seed: int) -> _Part:
-    return _Part(rows, _numbered(classes), np.arange(len(rows)), seed)
+def _whole(rows: Rows, classes: Numbers, seed: int, *, left_in: bool = False) -> _Part:
+    known = _numbered(classes)
+    return _Part(rows, np.zeros_like(known) if left_in else known, known, np.arange(len(rows)), seed)
 
 
 def _divide(whole: _Part, k: int | None) -> Division:
@@ -206,10 +282,7 @@ def _divide(whole: _Part, k: int | None) -> Division:
             break
         only, *others = candidates
         chosen = max(candidates, key=lambda part: part.priority) if others else only
-        found = log_probabilities(chosen.rows, chosen.classes, 2, whole.seed)
-        is_second = found[:, 1] > found[:, 0]
-        if is_second.all() or not is_second.any():  # EM may leave a cluster without pictures
-            is_second = np.arange(len(is_second)) == np.argmax(found[:, 1] - found[:, 0])
+        found, is_second = chosen.logs, chosen.second
         logs[chosen.pictures] += found.max(axis=1)
         margin[chosen.pictures] = np.minimum(margin[chosen.pictures], np.abs(found[:, 1] - found[:, 0]))
         parts = [part for part in parts if part is not chosen]
@@ -218,6 +291,61 @@ def _divide(whole: _Part, k: int | None) -> Division:
     for number, part in enumerate(sorted(parts, key=lambda part: -len(part.pictures))):
         domains[part.pictures] = number
     return Division(len(parts), domains, np.exp(logs), margin)
+
+
+def explained(classes: Numbers, division: NDArray[np.generic]) -> float:
+    """How far classes explain a division: 0 as by chance, 1 fully (adjusted mutual information, Vinh et al. 2010)."""
+    from sklearn.metrics import adjusted_mutual_info_score  # a second to import
+
+    if len(np.unique(classes)) == 1:
+        return 0.0
+    return float(adjusted_mutual_info_score(classes, division, average_method="min"))
+
+
+def _clusters(whole: _Part, k: int) -> Division:
+    """K-means of the standardised statistics less the means of the classes; all clusters are spheres of one size."""
+    rows = standardised(whole.rows)
+    rows = rows - effects(rows, whole.classes, np.ones((len(rows), 1)))[0][whole.classes]
+    found = np.eye(k)[kmeans(rows, k, [whole.seed], STARTS)]
+    found = found[:, np.argsort(-found.sum(axis=0), kind="stable")]
+    distances = squared_distances(rows, found.T @ rows / np.maximum(found.sum(axis=0), 1)[:, np.newaxis])
+    logs = -distances * rows.shape[1] / max(2 * distances.min(axis=1).mean(), 1e-12)
+    logs -= logs.max(axis=1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(axis=1, keepdims=True))
+    last = np.sort(logs, axis=1)
+    return Division(k, found.argmax(axis=1), np.exp(last[:, -1]), last[:, -1] - last[:, -2])
+
+
+_Way = Callable[[_Part, int], Division]
+
+
+def _holds(whole: _Part, k: int, way: _Way) -> float:
+    """How far domains are found again in halves of the pictures: 0 as those of clouds, 1 fully."""
+    few = whole.alone(np.random.default_rng([whole.seed, k]).permutation(len(whole.rows))[:HOLDS_OF])
+    if len(few.rows) < ENOUGH or few.different < ENOUGH:
+        return 0.0
+    rows = standardised(few.rows)
+    means = effects(rows, few.classes, np.ones((len(rows), 1)))[0][few.classes]
+    variances, vectors = np.linalg.eigh(np.cov((rows - means).T).reshape(rows.shape[1], -1))
+    shape = vectors * np.sqrt(np.maximum(variances, 0))
+    clouds = []
+    for number in range(CLOUDS):
+        points = np.random.default_rng([whole.seed, number]).standard_normal(rows.shape) @ shape.T
+        clouds.append(_found_again(replace(few, rows=points + means), k, way, 2))
+    cloud = float(np.mean(clouds))
+    return (_found_again(few, k, way, AGAIN) - cloud) / (1 - cloud) if cloud < 1 else 0.0
+
+
+def _found_again(whole: _Part, k: int, way: _Way, draws: int) -> float:
+    """The mean adjusted Rand index with what is found in halves of the pictures."""
+    from sklearn.metrics import adjusted_rand_score  # a second to import
+
+    found, scores = way(whole, k).domains, []
+    for draw in range(draws):
+        half = np.random.default_rng([whole.seed, draw]).permutation(len(found))[: max(k, len(found) // 2)]
+        if (part := whole.alone(half)).different >= k:
+            scores.append(adjusted_rand_score(found[half], way(part, k).domains))
+    return float(np.mean(scores)) if scores else 0.0
 
 
 def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:
@@ -233,7 +361,7 @@ def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:
     return float(np.mean(scores))
 
 
-def _stability(whole: _Part, division: Division) -> list[float]:
+def _stability(whole: _Part, division: Division, way: "_Way") -> list[float]:
     """For each domain the mean Jaccard index with the most similar one that is found in half of the pictures alone."""
     if (k := division.k) == 1:
         return [1.0]
@@ -241,8 +369,8 @@ def _stability(whole: _Part, division: Division) -> list[float]:
     for draw in tqdm(range(AGAIN), "stability", unit="half", delay=2, leave=False):
         number = len(whole.rows)
         half = np.random.default_rng([whole.seed, draw]).permutation(number)[: max(k, number // 2)]
-        if (part := _whole(whole.rows[half], whole.classes[half], whole.seed)).different >= k:
-            again = _divide(part, k)
+        if (part := whole.alone(half)).different >= k:
+            again = way(part, k)
             counts = np.eye(k)[division.domains[half]].T @ np.eye(k)[again.domains]
             union = counts.sum(axis=1, keepdims=True) + counts.sum(axis=0) - counts
             found.append((counts / np.maximum(union, 1)).max(axis=1))

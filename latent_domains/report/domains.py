@@ -43,7 +43,7 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
         text += "The domains collapsed: practically every image is in one. "
     elif usage.nmi < 0.05:
         text += "The images are in several domains, which are not the true ones (NMI below 0.05). "
-    elif usage.nmi > 0.5:
+    elif usage.nmi >= 0.8:
         text += "The latent domains largely are the true ones. "
     else:
         text += "The latent domains have something of the true ones. "

@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from latent_domains.common.program import ProgramError
 from latent_domains.domains.style_clusters import directions, effects, log_probabilities
-from latent_domains.domains.style_domains import AGREEMENT, divide, find_style_domains
+from latent_domains.domains.style_domains import AGREEMENT, divide, explained, find_style_domains
 
 
 def mixture(domains: int, number: int = 400, size: int = 40, gap: float = 3.0, seed: int = 0):
@@ -133,6 +133,44 @@ def test_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
         some = np.concatenate([np.flatnonzero(truth == domain)[:number] for domain, number in enumerate(numbers)])
         found = divide(rows[some], classes[some], len(numbers), 0)
         assert adjusted_rand_score(truth[some], found.domains) > 0.85
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_division_of_classes_makes_no_domains(seed):
+    """A few pictures in a wrong class tie all others of three classes together: halves agree on these classes."""
+    rng = np.random.default_rng(seed)
+    classes = np.repeat(np.arange(10), 40)
+    shown = np.where(rng.random(400) < 0.08, rng.integers(0, 10, 400), classes)
+    a = rng.standard_normal((10, 40)) + 3 * rng.standard_normal((2, 40))[(np.arange(10) < 3).astype(int)]
+    rows = a[shown] + 0.5 * rng.standard_normal((400, 40))
+    found = find_style_domains(rows, classes, None, seed)
+    assert found.k == 1 and found.by_class and found.agreement.beyond_cloud >= AGREEMENT[2]
+    apart = rows + 6 * (np.arange(400) % 2)[:, np.newaxis] * np.eye(1, 40)  # beside domains, they make none either
+    two = find_style_domains(apart, classes, None, seed)
+    assert two.k == 2 and adjusted_rand_score(np.arange(400) % 2, two.domains) > 0.9
+
+
+def test_how_far_classes_explain_a_division():
+    assert explained(np.arange(100) % 5, np.arange(100) // 50) < 0.05
+    assert explained(np.arange(100) // 25, np.arange(100) // 50) == pytest.approx(1)
+    assert explained(np.zeros(100), np.arange(100) // 50) == 0
+
+
+def test_plain_clusters_are_taken_where_they_hold_better():
+    """Few pictures, many directions without a gap: EM learns a covariance from noise."""
+    taken = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        truth, classes = np.arange(80) % 2, rng.integers(0, 8, 80)
+        rows = rng.standard_normal((80, 120)) + 0.55 * truth[:, np.newaxis]
+        found = find_style_domains(rows, classes, 2, seed)
+        taken += found.by_kmeans
+        by_turns = adjusted_rand_score(truth, divide(rows, classes, 2, seed).domains)
+        assert adjusted_rand_score(truth, found.domains) >= by_turns - 0.02
+        np.testing.assert_array_less(0.5 - 1e-9, found.probability)
+    assert taken
+    rows, classes, _ = mixture(2)
+    assert not find_style_domains(rows, classes, 2, 0).by_kmeans
 
 
 def test_few_and_equal_pictures():
