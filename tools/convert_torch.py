@@ -37,7 +37,8 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser, real
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
-from latent_domains.convert.torch.conversion import IMAGENET, convert
+from latent_domains.convert.torch.conversion import convert
+from latent_domains.networks.network import IMAGENET
 
 
 def _options() -> argparse.Namespace:

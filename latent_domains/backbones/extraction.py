@@ -32,9 +32,9 @@ from latent_domains.experiment.networks import ANY_FEATURES
 from latent_domains.experiment.pretrained import Pretrained, expect_caffemodel
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights, for_caffe
-from latent_domains.nets.alexnet import FEATURES
 from latent_domains.nets.committed import FC7_NET
-from latent_domains.nets.resnet import STAGES
+from latent_domains.networks.alexnet import FEATURES
+from latent_domains.networks.resnet import STAGES
 
 VERSION = 1
 """It is raised whenever a change gives other features for the same images and weights."""

@@ -18,7 +18,8 @@ from latent_domains.experiment.networks import BACKBONES
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import Array, Model, forward
 from latent_domains.models.onnx_runtime import Runtime
-from latent_domains.nets.lite0 import HEAD, POOLED, PREPROCESSING
+from latent_domains.networks.inverted_residuals import HEAD, POOLED
+from latent_domains.networks.lite0 import PREPROCESSING
 from latent_domains.runs.run_folder import RunFolder
 
 PICTURES = 16

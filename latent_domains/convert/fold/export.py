@@ -18,7 +18,7 @@ from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.description import ModelDescription, description_file
 from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
-from latent_domains.nets.lite0 import PREPROCESSING
+from latent_domains.networks.lite0 import PREPROCESSING
 from latent_domains.runs.predict import describe_run
 from latent_domains.runs.run_folder import RunFolder
 

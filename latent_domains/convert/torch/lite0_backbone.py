@@ -12,25 +12,24 @@ from latent_domains.convert.onnx.export import PRODUCER
 from latent_domains.convert.onnx.net import onnx_model
 from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
-from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.verify import numbers
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset
-from latent_domains.experiment.networks import LITE0, NETWORKS
 from latent_domains.models.model import Model, load
-from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
+from latent_domains.networks.inverted_residuals import POOLED
+from latent_domains.networks.lite0 import EARLY, LITE0, PREPROCESSING
 
 
 def backbone() -> Model:
     """The net up to the features. Raises ProgramError if the package's weights are not there."""
-    return folded_model(read_checkpoint(in_package(LITE0), head=False))
+    return folded_model(read_checkpoint(in_package(LITE0.backbone), head=False))
 
 
 def folded_model(net: Checkpoint) -> Model:
     """The net itself with its BN, and the division by 128, in the convolutions: B, G, R less 127 enter."""
-    form = NETWORKS["lite0"].pixels
-    folded = fold(caffe_model(net, LITE0_STANDARDISATION, Pixels(form.mean, form.scale)), stock=False).model
+    form = LITE0.pixels
+    folded = fold(caffe_model(net, LITE0.torch.standardisation, Pixels(form.mean, form.scale)), stock=False).model
     folded.blobs["conv1"][0] = folded.blobs["conv1"][0] * np.float32(form.scale)
     return folded
 
@@ -38,7 +37,8 @@ def folded_model(net: Checkpoint) -> Model:
 def backbone_onnx() -> ModelProto:
     """:func:`backbone` as ONNX, by Caffe's names; the output is POOLED."""
     model = backbone()
-    about = f"Input: B, G, R from 0 to 255 less {numbers(PREPROCESSING.mean)}.\nEfficientNet-Lite0 of {LITE0.name}."
+    mean = numbers(PREPROCESSING.mean)
+    about = f"Input: B, G, R from 0 to 255 less {mean}.\n{LITE0.title} of {LITE0.backbone.name}."
     return onnx_model(model, load(model), producer=PRODUCER, about=about, metadata={})
 
 
@@ -55,7 +55,7 @@ def feature_backbone(early: Sequence[str] = EARLY, size: int | None = None) -> O
     return OnnxBackbone(
         backbone_onnx(),
         "lite0",
-        LITE0.hashes["sha256"],  # that of the model depends on the version of onnx
+        LITE0.backbone.hashes["sha256"],  # that of the model depends on the version of onnx
         layer=POOLED,
         early=early,
         size=size,

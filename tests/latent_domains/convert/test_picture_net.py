@@ -16,7 +16,7 @@ from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model, read_model
-from latent_domains.nets.lite0 import PREPROCESSING
+from latent_domains.networks.lite0 import PREPROCESSING
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.programs import names, program

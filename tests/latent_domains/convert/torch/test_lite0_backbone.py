@@ -16,20 +16,18 @@ import torch
 
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.net import blob_names, onnx_model
-from latent_domains.convert.torch.architectures import lite0_net
 from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
-from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
 from latent_domains.convert.torch.lite0_backbone import backbone, backbone_onnx, folded_model
 from latent_domains.convert.torch.read import read_checkpoint
-from latent_domains.convert.torch.reference import torch_lite0
+from latent_domains.convert.torch.reference import torch_net
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.networks import LITE0
 from latent_domains.models.model import Array, Model, forward, load, open_net, weights_bytes
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
 from latent_domains.nets.family import deploy_net
-from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
+from latent_domains.networks.inverted_residuals import POOLED
+from latent_domains.networks.lite0 import EARLY, LITE0, PREPROCESSING
 from tests.latent_domains.convert.torch.lite0_net import Lite0
 
 pytestmark = pytest.mark.torch
@@ -45,13 +43,13 @@ IMAGENET = {"dog": range(151, 269), "elephant": (101, 385, 386), "guitar": (402,
 @pytest.fixture(scope="module")
 def net() -> Lite0:
     net = Lite0()
-    net.load_state_dict(torch.load(in_package(LITE0), weights_only=True))
+    net.load_state_dict(torch.load(in_package(LITE0.backbone), weights_only=True))
     return net.eval()
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return folded_model(read_checkpoint(in_package(LITE0), head=True))
+    return folded_model(read_checkpoint(in_package(LITE0.backbone), head=True))
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +88,8 @@ def assert_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
 
 def test_tensors_are_those_of_pytorchs_net(net: Lite0) -> None:
     state = {name: tuple(value.shape) for name, value in net.state_dict().items() if "num_batches" not in name}
-    assert lite0_net().shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
-    found = read_checkpoint(in_package(LITE0), head=True)
+    assert LITE0.torch.shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
+    found = read_checkpoint(in_package(LITE0.backbone), head=True)
     assert found.classes == 1000 and set(found.values) == set(state) and found.notes == ()
 
 
@@ -109,7 +107,7 @@ def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: d
 
 def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
     """What the program compares with, without PyTorch."""
-    found = torch_lite0(read_checkpoint(in_package(LITE0), head=True), LITE0_STANDARDISATION).run(pixels)
+    found = torch_net(read_checkpoint(in_package(LITE0.backbone), head=True), LITE0.torch.standardisation).run(pixels)
     found = {name.removesuffix("_scale").removesuffix("_bn"): values for name, values in found.items()}
     assert set(found) < set(expected) and {"conv1", *EARLY, POOLED, "fc1000"} <= set(found)
     assert_close(found, {name: expected[name] for name in found})
@@ -144,12 +142,12 @@ def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Ar
 
 def begun(net: Checkpoint, num_domains: int = 0) -> Model:
     """What fine-tuning begins with."""
-    return caffe_model(net, LITE0_STANDARDISATION, Pixels((127,) * 3, 1 / 128), num_domains)
+    return caffe_model(net, LITE0.torch.standardisation, Pixels((127,) * 3, 1 / 128), num_domains)
 
 
 def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: dict[str, Array]) -> None:
     """Before their BN is folded: with BN alone, and with mDA, of which every domain begins with these statistics."""
-    net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3]
+    net, few = read_checkpoint(in_package(LITE0.backbone), head=False), pixels[:3]
     wanted = {name: values[:3] for name, values in expected.items() if name != "fc1000"}
     for model in (begun(net), begun(net, 3)):
         found = forward(load(model), (few - 127) / 128)
@@ -172,7 +170,7 @@ def test_stock_caffe_pads_by_zeros_in_kernels(model: Model, pixels: Array, expec
 def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array, tmp_path: Path) -> None:
     """A frozen-statistics forward of an experiment's net, on squares of 64, and the net that makes features."""
     experiment = make_experiment("pacs", method, network="lite0", image_size=64)
-    net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3, :, 80:144, 80:144] - 127
+    net, few = read_checkpoint(in_package(LITE0.backbone), head=False), pixels[:3, :, 80:144, 80:144] - 127
     begin = begun(net, experiment.num_domains if method == "mda" else 0)
     (tmp_path / "begin.caffemodel").write_bytes(weights_bytes(begin))
     tuned = open_net(deploy_net(experiment).to_proto(), caffe.TEST)

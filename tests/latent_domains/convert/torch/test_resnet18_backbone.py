@@ -9,8 +9,8 @@ import pytest
 
 from latent_domains.convert.torch.resnet18_backbone import feature_backbone
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.experiment.pretrained import RESNET18_CNTK
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.networks.resnet import RESNET18_CNTK
 from tests.latent_domains.convert.torch.onnx_nets import Builder
 
 MEAN = np.array([103.53, 116.28, 123.675], np.float32).reshape(3, 1, 1)
