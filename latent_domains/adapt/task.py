@@ -9,7 +9,7 @@ from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import plan_pictures
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
+from latent_domains.convert.torch.backbone import feature_backbone, get_weights, style_features
 from latent_domains.data.domain_images import TaskImages, keep_readable
 from latent_domains.data.lmdb_io import count, read, record_names
 from latent_domains.data.lmdb_plans import build_missing
@@ -17,6 +17,7 @@ from latent_domains.data.names import folder_label
 from latent_domains.data.reading import USUAL, Reading
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.description import description_file
 from latent_domains.models.model import model_files
 
@@ -136,7 +137,8 @@ def extract_features(task: Task, experiment: Experiment, *, jobs: int, replace_o
     paths, features, parts = task.paths, experiment.data, []
     of = replace(task.pictures, name=paths.name) if features.features else features
     if features.features:
-        extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
+        network = NETWORKS[task.learner.network]
+        extractor = extraction.onnx_extractor(feature_backbone(network, *get_weights(network)), network.name, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
     if experiment.method.reads_style:
         style, extractor = style_features(of, jobs, task.command)

@@ -27,5 +27,9 @@ NETWORKS = {
 ANY_FEATURES = _OF_ANY_BACKBONE.name
 """The network that takes stored features of any backbone, of any number."""
 
-BACKBONES = {name: network.backbone for name, network in NETWORKS.items() if network.backbone}
-"""Weights of the backbones, by network: other nets are trained on their features."""
+BACKBONES = {
+    name: network.weights[0].file
+    for name, network in NETWORKS.items()
+    if network.backbone and network.weights[0].file.package
+}
+"""Weights of the backbones that Python packages bring, by network. Nets on their features are exported with them."""

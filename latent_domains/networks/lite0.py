@@ -4,16 +4,11 @@ A convolution of stride 2 is padded as TensorFlow's "same" does, one pixel more 
 even sizes, as all are here). Names of tensors are those of the package efficientnet-lite-pytorch.
 """
 
-from dataclasses import replace
-
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.published_file import PublishedFile
 from latent_domains.networks.inverted_residuals import HEAD, POOLED, Block, InvertedResiduals, Pads
-from latent_domains.networks.network import Network, Pretrained, Standardisation, TorchLayout
+from latent_domains.networks.network import Backbone, Network, Pretrained, Standardisation, TorchLayout
 from latent_domains.networks.resnet import branch
-
-EARLY = ("block1a_project", "block2b")
-"""The ends of the first two stages, N×16×112×112 and N×24×56×56: their channels' statistics tell domains apart."""
 
 _STAGES = (
     # blocks, kernel size, stride of the first block, how many times wider inside, filters
@@ -44,9 +39,6 @@ LAYERS = InvertedResiduals(_STAGES, 1e-3, _same, _torch_names)
 
 # Over 128 as it was trained: with that in conv1, which has BN behind it, its steps would be 128² as large.
 _PIXELS = Preprocessing((3, 256, 256), 224, (127.0, 127.0, 127.0), 1 / 128)
-
-PREPROCESSING = replace(_PIXELS, scale=1.0)
-"""The input of the net that makes features: the division by 128 is in its first convolution."""
 
 _FILE = PublishedFile(
     "efficientnet-lite0-57934424.pth",
@@ -81,5 +73,6 @@ LITE0 = Network(
         eps=LAYERS.eps,
         standardisation=Standardisation((127 / 255,) * 3, (128 / 255,) * 3),
     ),
-    backbone=_FILE,
+    # The ends of the first two stages, N×16×112×112 and N×24×56×56; and of three blocks in the middle.
+    backbone=Backbone(("block1a_project", "block2b"), ("block4c", "block5c", "block6d")),
 )

@@ -169,6 +169,18 @@ class TorchLayout:
         return found
 
 
+@dataclass(frozen=True)
+class Backbone:
+    """Blocks of a network that makes features of pictures.
+
+    Statistics of the channels of ``early`` come with the features: they tell domains apart. The means of ``middle`` do
+    so best, once the class is taken away (results/discovery/README.md).
+    """
+
+    early: tuple[str, ...]
+    middle: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Network:
     """A network: ``stem``, ``branch``, ``features`` and ``classifier`` are its layers, the rest what is known of it.
@@ -185,7 +197,7 @@ class Network:
     ``folder`` of prototxt/.
 
     ``weights`` are ImageNet's, the first choice first; without any, training begins at random. Checkpoints are as
-    ``torch`` says. ``backbone`` holds the weights that make features of pictures, if other nets are trained on these.
+    ``torch`` says. ``backbone`` is there if it makes features of pictures, on which other nets are trained.
     """
 
     name: str
@@ -208,7 +220,7 @@ class Network:
     folder: str | None = None
     weights: tuple[Pretrained, ...] = ()
     torch: TorchLayout | None = None
-    backbone: PublishedFile | None = None
+    backbone: Backbone | None = None
 
     def scores(self, n: NetSpec, stem: Top, normalise: Normalisation, experiment: Experiment) -> Top:
         """All from the stem on: class scores (N×classes)."""

@@ -28,6 +28,7 @@ from latent_domains.networks.blocks import MSRA, L, Normalisation, convolution, 
 from latent_domains.networks.branch import normalisation
 from latent_domains.networks.network import (
     GEOMETRIES,
+    Backbone,
     CheckpointError,
     Network,
     Pretrained,
@@ -304,6 +305,7 @@ RESNET18 = resnet_of(
     caffe_only="res2a_branch1",
     folder="resnet18",
     weights=(_TORCHVISION[18], RESNET18_CNTK),
+    backbone=Backbone(("res4b",), ("res4b",)),
 )
 RESNET34 = resnet_of(34, megabytes=11000, weights=(_TORCHVISION[34],))
 RESNET50 = resnet_of(50, megabytes=26000, weights=(_TORCHVISION[50],))

@@ -542,7 +542,7 @@ def test_another_choice_and_features_of_other_weights_are_refused(adapted, pacs,
     shutil.copytree(out, tmp_path / "out")
     edit(tmp_path / "out" / "run" / "experiment.json", str(out), str(tmp_path / "out"))  # it reads the copy
     note = tmp_path / "out" / "data" / "out_lite0" / "photo" / "source.json"
-    note.write_text(note.read_text().replace(LITE0.backbone.hashes["sha256"], "0" * 64))
+    note.write_text(note.read_text().replace(LITE0.weights[0].file.hashes["sha256"], "0" * 64))
     done = on_features(pacs, tmp_path / "out")
     assert f"{note.parent}: made with weights '{'0' * 64}' instead of '5793" in done.stderr.splitlines()[-1]
 
@@ -556,7 +556,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     out = tmp_path_factory.mktemp("fine_tuned") / "out"
     sources = ("--source", pacs / "art_painting", "--source", pacs / "photo", "--target", pacs / "cartoon")
     quick = ("--image-size", 64, "--iterations", 4, "--batch-size", 24, "--threads", "1", "--jobs", 2)
-    net = ("--fine-tune", "--weights", in_package(LITE0.backbone), "--solver-mode", "CPU")
+    net = ("--fine-tune", "--weights", in_package(LITE0.weights[0].file), "--solver-mode", "CPU")
     command = ("adapt", *sources, "--out", out, *net, *quick)
     calls, measure = [], stages.measure_iteration
 

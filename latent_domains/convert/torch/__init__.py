@@ -7,5 +7,5 @@
 ``caffe_weights`` a checkpoint's weights in Caffe's nets
 ``reference``  the net as PyTorch computes it        ``verify`` Caffe's beside it
 ``conversion`` all of it together, from command line to files
-``lite0_backbone`` the net that features are made with
+``backbone`` the nets that features are made with
 """

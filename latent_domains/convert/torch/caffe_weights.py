@@ -43,6 +43,11 @@ class Pixels:
         return (pixels - np.array(self.mean, np.float32).reshape(1, 3, 1, 1)) * np.float32(self.scale)
 
 
+def usual_pixels(network: Network, standardisation: Standardisation) -> Pixels:
+    """The input with which a checkpoint's own net is exact in Caffe: the network's, or less the checkpoint's mean."""
+    return Pixels(network.pixels.mean, network.pixels.scale) if network.pixels else Pixels(standardisation.caffe_mean)
+
+
 def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixels, num_domains: int = 0) -> Model:
     """A net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
 

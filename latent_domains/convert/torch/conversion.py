@@ -8,7 +8,7 @@ from typing import Literal
 from latent_domains.common.files import check_free
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
+from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model, usual_pixels
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.reference import OwnNet, torch_net
 from latent_domains.convert.torch.verify import Converted, numbers, verify
@@ -57,7 +57,7 @@ def convert(
     standardisation = replace(standardisation_of(net.network, weights), **chosen)
     form, shape = input_of(found), net.own.size if net.own else input_of(found).shape[1:]
     mda_pixels = Pixels(form.mean, form.scale)
-    pixels = mda_pixels if found.pixels else Pixels(standardisation.caffe_mean)
+    pixels = usual_pixels(found, standardisation)
     times = f", times {pixels.scale:g}." if found.pixels else ". Zeros around it are that mean, as in Torch."
     needs = f"less {'' if found.pixels else 'the mean '}{numbers(pixels.mean)}{times}"
     print(f"{checkpoint}: {found.title}, {f'{net.classes} classes' if net.classes else 'no head'}")

@@ -63,8 +63,8 @@ def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_p
     assert starting_weights(None, lite0, tmp_path) is None
     with pytest.raises(ProgramError, match="--weights none: the features of lite0 are those of its own weights"):
         starting_weights("none", lite0, tmp_path)
-    monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0.backbone, hashes={"sha256": "0" * 64}))
-    with pytest.raises(ProgramError, match=rf"^.*/{LITE0.backbone.name}: .*sha256.*{'0' * 64}"):
+    monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0.weights[0].file, hashes={"sha256": "0" * 64}))
+    with pytest.raises(ProgramError, match=rf"^.*/{LITE0.weights[0].file.name}: .*sha256.*{'0' * 64}"):
         starting_weights(None, lite0, tmp_path)
 
 

@@ -16,7 +16,7 @@ from latent_domains.data.lmdb_io import read_images
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model, read_model
-from latent_domains.networks.lite0 import PREPROCESSING
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.programs import names, program
@@ -65,7 +65,7 @@ def test_caffe_onnx_runtime_and_opencv_say_of_pictures_what_the_run_says_of_feat
     expected = by_the_run(run)
     assert expected.max(axis=1).std() > 1e-3, "the pictures differ"
     pictures = run.data_folder / "pacs" / "cartoon"
-    rows = PREPROCESSING.inputs(read_images(pictures)[0])
+    rows = replace(LITE0.pixels, scale=1.0).inputs(read_images(pictures)[0])
     stock = caffe.Net(str(tmp_path / "m.prototxt"), caffe.TEST, weights=str(tmp_path / "m.caffemodel"))
     stock.blobs["data"].reshape(*rows.shape)
     stock.blobs["data"].data[...] = rows
