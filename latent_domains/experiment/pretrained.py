@@ -13,6 +13,11 @@ PRETRAINED = {weights.name: weights for network in NETWORKS.values() for weights
 """By name."""
 
 
+def of_network(network: str) -> tuple[Pretrained, ...]:
+    """The weights that a network can begin from, the first choice first; none for nets that begin at random."""
+    return tuple(weights for weights in PRETRAINED.values() if weights.network == network)
+
+
 def whose(caffemodel: str) -> Pretrained | None:
     """The weights that a caffemodel of this name is made of, if they are known."""
     return next((weights for weights in PRETRAINED.values() if weights.made(caffemodel)), None)
@@ -44,7 +49,7 @@ def at_hand(network: str, folder: Path, mirror: Path | None = None) -> Pretraine
         made = folder.glob(f"{weights.name}*.caffemodel")
         return is_at_hand(weights.file, folder, mirror) or any(weights.made(file.name) for file in made)
 
-    choices = NETWORKS[network].weights
+    choices = of_network(network)
     return next(filter(is_here, choices), choices[0])
 
 
@@ -59,7 +64,7 @@ def get_pretrained(
     try:
         return weights, get(weights.file, folder, mirror, force=force)
     except Unavailable as error:
-        first, *others = NETWORKS[weights.network].weights
+        first, *others = of_network(weights.network)
         found = [other for other in others if weights is first and is_at_hand(other.file, folder, mirror)]
         if not found:
             raise

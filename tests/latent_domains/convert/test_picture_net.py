@@ -13,6 +13,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert import picture_net
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import read_images
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model, read_model
@@ -84,9 +85,9 @@ def test_a_head_without_mda(lite0_features, tmp_path):
 
 def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path, monkeypatch):
     """Features of other pictures, weights that were changed: whatever makes the two sides differ."""
-    backbone = picture_net.backbone()
+    backbone = picture_net.backbone(LITE0, in_package(LITE0.weights[0].file))
     shifted = {**backbone.blobs, "conv2": [backbone.blobs["conv2"][0], backbone.blobs["conv2"][1] + np.float32(1)]}
-    monkeypatch.setattr(picture_net, "backbone", lambda: replace(backbone, blobs=shifted))
+    monkeypatch.setattr(picture_net, "backbone", lambda *_: replace(backbone, blobs=shifted))
     done = program("export", run.path, tmp_path / "m")
     assert done.returncode == 1 and "this net is not written" in done.stderr and "from picture to class" in done.stderr
     assert names(tmp_path) == []
