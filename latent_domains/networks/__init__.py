@@ -5,5 +5,5 @@
 ``mnist``, ``alexnet``, ``alexnet_fc7``, ``any_features``, ``resnet``, ``lite0``, ``mobilenet_v2``  the networks
 
 Caffe is loaded when the first layer is made: programs read the facts without it, and :mod:`latent_domains.experiment`,
-which lists the networks, lies above. Nothing here may import an experiment but for its type.
+which lists the networks, lies above. Nothing here may import an experiment but for its type (``types``).
 """

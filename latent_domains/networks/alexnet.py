@@ -5,10 +5,6 @@ namesake here. fc6 and fc7 keep the bias that BVLC's have, though the normalisat
 are not loaded begin as BVLC's did, biases at 0. Without normalisation there is BVLC's dropout instead.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from latent_domains.data.published_file import PublishedFile
 from latent_domains.networks.blocks import (
     GAUSSIAN,
@@ -22,11 +18,7 @@ from latent_domains.networks.blocks import (
     relu,
 )
 from latent_domains.networks.network import Network, Pretrained
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 FEATURES = "fc7"
 """The blob of the features that shallow methods take, N×4096, before fc7's ReLU."""

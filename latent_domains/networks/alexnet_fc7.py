@@ -4,18 +4,10 @@ Nothing below fc7 learns, so the features are extracted once (tools.extract_feat
 classifier. They are taken before fc7's ReLU, as in the authors' net.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from latent_domains.networks.alexnet import normalised_classifier, normalised_fc7
 from latent_domains.networks.blocks import relu
 from latent_domains.networks.network import Network
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

@@ -5,19 +5,12 @@ features and, after them, statistics of its early blocks, if the dataset has any
 rather than by the last layer, which was trained to tell classes apart.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from latent_domains.networks.alexnet import normalised_classifier
 from latent_domains.networks.blocks import L, Normalisation, batch_norm, relu
 from latent_domains.networks.network import Network, linear_classifier
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

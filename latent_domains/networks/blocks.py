@@ -1,14 +1,11 @@
 """Layers that every network is made of. Each helper adds layers to a NetSpec and returns the last top."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
+from latent_domains.networks.types import NetSpec, Top
 
 
 class _Layers:

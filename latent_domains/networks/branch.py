@@ -5,17 +5,11 @@ of what it reads. Without normalisation that is the mean, which all images share
 ``branch_norm`` says what is centred instead: see :class:`latent_domains.experiment.methods.Aligned`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from latent_domains.networks.blocks import GAUSSIAN, L, Normalisation, batch_norm, inner_product
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,13 @@ each with BN, the first two with ReLU6; its input is added where the shape is th
 but conv1's, behind which the branch begins, as in ResNets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
-from typing import TYPE_CHECKING
 
 from latent_domains.networks.blocks import MSRA, L, Normalisation, convolution, global_average
 from latent_domains.networks.network import Unit
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.convert.torch.reference import TorchGraph
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top, TorchGraph
 
 STEM, HEAD = 32, 1280
 """Filters of the first convolution and of the last, whose averages are the features."""

@@ -5,18 +5,10 @@ layers have no bias where the normalisation subtracts it again. Pooling comes be
 as the other way round at a quarter of the work.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from latent_domains.networks.blocks import XAVIER, Normalisation, convolution, inner_product, max_pool, relu
 from latent_domains.networks.branch import DomainClassifier, normalisation
 from latent_domains.networks.network import Network
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

@@ -1,11 +1,9 @@
 """What a network is: the type of which each file of this package makes one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from numpy.typing import NDArray
 
@@ -13,12 +11,7 @@ from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.published_file import PublishedFile
 from latent_domains.networks.blocks import GAUSSIAN, Normalisation, inner_product
 from latent_domains.networks.branch import DomainClassifier
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.convert.torch.reference import TorchGraph
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top, TorchGraph
 
 EPS = 1e-5
 """Added to variances, by PyTorch and by Caffe."""
@@ -157,7 +150,7 @@ class TorchLayout:
     eps: float = EPS
     """Added to variances."""
     standardisation: Standardisation = IMAGENET
-    variant: Callable[[Mapping[str, NDArray]], Network] | None = None
+    variant: Callable[[Mapping[str, NDArray]], "Network"] | None = None
     """The network of the same kind that has these tensors, if there are several. Raises CheckpointError for none."""
 
     def shapes(self) -> dict[str, tuple[int, ...]]:

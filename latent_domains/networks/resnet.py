@@ -12,13 +12,11 @@ its input as it is), exact for weights converted from Torch; "caffe", of ResNet1
 authors started from (no padding, rounded up, a projection in res2a).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -37,12 +35,7 @@ from latent_domains.networks.network import (
     Unit,
     torchvision,
 )
-
-if TYPE_CHECKING:
-    from caffe.net_spec import NetSpec, Top
-
-    from latent_domains.convert.torch.reference import TorchGraph
-    from latent_domains.experiment.experiment import Experiment
+from latent_domains.networks.types import Experiment, NetSpec, Top, TorchGraph
 
 POOLED = "pool5"
 """The blob of the features, N×512×1×1 (ResNet50: N×2048×1×1)."""
