@@ -114,7 +114,7 @@ def _options() -> argparse.Namespace:
         "--weights",
         type=_weights,
         metavar=f"FILE|{NONE}",
-        help="initial weights for fine-tuning: a caffemodel, for ResNets and lite0 also a checkpoint of PyTorch, or "
+        help="initial weights for fine-tuning: a caffemodel; a checkpoint of PyTorch (not for alexnet, mnist); or "
         "none: random weights (default: ImageNet's, downloaded once to data/weights; none for mnist)",
     )
     add_method_options(

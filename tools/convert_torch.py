@@ -1,4 +1,4 @@
-"""Convert a ResNet or EfficientNet-Lite0 from PyTorch or Lua Torch, or a ResNet from ONNX, to Caffe.
+"""Convert a ResNet, EfficientNet-Lite0 or MobileNetV2 from PyTorch, a ResNet from Lua Torch or ONNX, to Caffe.
 
     python -m tools.convert_torch resnet50.pth resnet50
     python -m tools.convert_torch ResNet18.onnx resnet18_cntk
@@ -15,7 +15,7 @@ A training checkpoint may hold other things, too, and the net below a prefix (mo
 the net by its tensors. Nets that share all names with a ResNet but compute otherwise cannot be told from it by their
 file: resnetblur18 (its pooling blurs), other strides or dilation, He et al.'s ResNet50 (strides in 1×1 convolutions).
 
-Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of a ResNet's preprocessing (R, G, B, /255, its
+Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of torchvision's preprocessing (R, G, B, /255, its
 standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is exact. The mDA nets subtract
 104, 117, 123, which is exact except at the border of an image.
 
@@ -37,7 +37,8 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser, real
 from latent_domains.convert.options import add_converter_options, add_domain_options, converter_options, num_domains
-from latent_domains.convert.torch.conversion import IMAGENET, convert
+from latent_domains.convert.torch.conversion import convert
+from latent_domains.networks.network import IMAGENET
 
 
 def _options() -> argparse.Namespace:
@@ -52,7 +53,7 @@ def _options() -> argparse.Namespace:
     )
     add_domain_options(parser)
     for option, default_values, read, what in (
-        ("--mean", IMAGENET.mean, _mean, "mean that a ResNet subtracts from pixels of 0 to 1"),
+        ("--mean", IMAGENET.mean, _mean, "mean that a net subtracts from pixels of 0 to 1"),
         ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
     ):
         parser.add_argument(

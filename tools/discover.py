@@ -39,12 +39,11 @@ from latent_domains.common.arguments import (
 )
 from latent_domains.common.files import check_apart, check_free
 from latent_domains.convert.backbone_options import (
-    RESNET18,
     add_backbone_options,
     check_backbone_options,
     onnx_backbone,
 )
-from latent_domains.convert.torch import lite0_backbone, resnet18_backbone
+from latent_domains.convert.torch.backbone import feature_backbone, get_weights
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_piles
@@ -52,6 +51,8 @@ from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
 from latent_domains.domains.statistics import plan_statistics, read_statistics
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.report.page import check_figures
 
 
@@ -83,11 +84,10 @@ def _backbone(options: argparse.Namespace) -> tuple[str, OnnxBackbone]:
     """The backbone, and what its statistics are of, in words."""
     if options.onnx:
         return f"{options.onnx.name}, {', '.join(options.early)}", onnx_backbone(options)
-    if options.backbone == RESNET18:
-        weights, backbone = resnet18_backbone.of_folder(options.data / "weights")
-        return f"ResNet18 ({weights.title}), {resnet18_backbone.MIDDLE}", backbone
-    blocks = lite0_backbone.MIDDLE
-    return f"EfficientNet-Lite0, {', '.join(blocks)}", lite0_backbone.feature_backbone(blocks)
+    network = NETWORKS[options.backbone or LITE0.name]
+    weights, file = get_weights(network, options.data / "weights")
+    blocks, whose = network.backbone.middle, "" if weights.file.package else f" ({weights.title})"
+    return f"{network.title}{whose}, {', '.join(blocks)}", feature_backbone(network, weights, file, blocks)
 
 
 def main() -> None:

@@ -51,20 +51,18 @@ from latent_domains.common.arguments import (
 from latent_domains.common.files import check_apart, json_text, write_text
 from latent_domains.common.wording import by
 from latent_domains.convert.backbone_options import (
-    RESNET18,
     add_backbone_options,
     check_backbone_options,
     onnx_backbone,
 )
-from latent_domains.convert.torch import resnet18_backbone
-from latent_domains.convert.torch.lite0_backbone import feature_backbone, style_features
+from latent_domains.convert.torch.backbone import feature_backbone, get_weights, style_features
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_domains
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
-from latent_domains.experiment.networks import ANY_FEATURES
+from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 
 IMAGES = tuple(name for name, data in DATASETS.items() if data.stored_shape == PICTURE_SHAPE)
 """Our datasets of pictures."""
@@ -132,13 +130,12 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights)
     if options.style:
         return style_features(images, options.jobs, made_by)
-    if options.backbone == RESNET18:
-        weights, backbone = resnet18_backbone.of_folder(options.data / "weights")
-        features = extraction.resnet18_dataset(images, weights, backbone.early_size, made_by)
-        return features, extraction.onnx_extractor(backbone, weights.name, options.jobs)
     if options.backbone:
-        features = extraction.lite0_dataset(images, made_by)
-        return features, extraction.onnx_extractor(feature_backbone(), options.backbone, options.jobs)
+        network = NETWORKS[options.backbone]
+        weights, file = get_weights(network, options.data / "weights")
+        backbone = feature_backbone(network, weights, file)
+        features = extraction.backbone_dataset(images, weights, backbone, made_by)
+        return features, extraction.onnx_extractor(backbone, weights.name, options.jobs)
     backbone = onnx_backbone(options)
     features = extraction.onnx_dataset(images, options.name or options.onnx.stem, backbone, made_by)
     return features, extraction.onnx_extractor(backbone, features.features.backbone, options.jobs)

@@ -1,7 +1,8 @@
-"""Fetch weights trained on ImageNet: BVLC's AlexNet, torchvision's ResNets, CNTK's ResNet18, EfficientNet-Lite0.
+"""Fetch weights trained on ImageNet: of AlexNet, ResNets, MobileNetV2 (torchvision's) and EfficientNet-Lite0.
 
     python -m tools.get_weights alexnet        bvlc_alexnet.caffemodel
     python -m tools.get_weights resnet18       resnet18-f37072fd.pth, and its conversion by tools.convert_torch
+    python -m tools.get_weights mobilenet_v2   mobilenet_v2-b0353104.pth, and its conversion
     python -m tools.get_weights resnet18_cntk  resnet18_cntk/ResNet18.onnx, and its conversion
     python -m tools.get_weights lite0          efficientnet-lite0-57934424.pth, and its conversion
 

@@ -18,24 +18,19 @@ if __name__ == "__main__":
     start("tools.predict")
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.arguments import add_image_options, add_reading_options, program_parser
 from latent_domains.common.files import check_free
 from latent_domains.common.wording import count_of
-from latent_domains.convert.torch import lite0_backbone
+from latent_domains.convert.torch.backbone import style_backbone
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.image_list import folder_entries
 from latent_domains.models.classifier import predict, write_predictions
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.devices import add_mode_option, choose_mode
 from latent_domains.runs.predict import open_classifier
 from latent_domains.runs.predict_domains import predict_domains
-
-
-def _lite0(blocks: Sequence[str] | None) -> OnnxBackbone:
-    return lite0_backbone.feature_backbone(blocks) if blocks else lite0_backbone.feature_backbone()
 
 
 def main() -> None:
@@ -62,7 +57,7 @@ def main() -> None:
     found = None
     if options.domains:
         how = {"reading": reading, "jobs": options.jobs}
-        found = predict_domains(options.model, entries, _lite0, lite0_backbone.MIDDLE, **how)
+        found = predict_domains(options.model, entries, style_backbone, LITE0.backbone.middle, **how)
     predictions = predict(classifier, entries, reading=reading, jobs=options.jobs)
     images = write_predictions(options.out, predictions, classifier.description.classes, domains=found)
     left_out = f", {len(entries) - images} left out" if images < len(entries) else ""

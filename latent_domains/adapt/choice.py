@@ -45,7 +45,7 @@ SMOOTH = 0.9
 sources, and below it lost on most (results/head)."""
 
 CLASSIFIER, NORMALISATION = "classifier", "features_mda"
-"""Layers of the head (:mod:`latent_domains.nets.any_features`)."""
+"""Layers of the head (:mod:`latent_domains.networks.any_features`)."""
 
 
 def can_choose(run: RunFolder) -> bool:

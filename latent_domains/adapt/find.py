@@ -5,11 +5,11 @@ from dataclasses import replace
 from latent_domains.adapt.decision import Decision
 from latent_domains.adapt.learner import with_defaults
 from latent_domains.adapt.task import Task, plan_style
-from latent_domains.convert.torch.lite0_backbone import MIDDLE
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover
 from latent_domains.discovery.page import write_page
 from latent_domains.domains.statistics import read_statistics
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -34,7 +34,7 @@ def with_counted_domains(task: Task, decision: Decision, *, jobs: int, skip_unre
         print(*found.summary(), sep="\n", flush=True)
         for note in found.notes:
             print(f"note: {note}", flush=True)
-        backbone = f"EfficientNet-Lite0, {', '.join(MIDDLE)}"
+        backbone = f"{LITE0.title}, {', '.join(LITE0.backbone.middle)}"
         write_page(found, task.paths.found, backbone=backbone, command=task.command)
         k = found.found.k
     if k == 1:

@@ -13,7 +13,7 @@ from latent_domains.baselines.linear import EPS, LinearHead
 from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
-from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.convert.torch.backbone import style_backbone
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
@@ -57,7 +57,7 @@ def write_domain_model(task: Task, folder: RunFolder, *, jobs: int) -> None:
     mean, deviation = rows.mean(axis=0), np.sqrt(rows.var(axis=0) + EPS)
     w = np.concatenate([*given_domains(folder).values()]).astype(np.float64)
     head = LinearHead.distil((rows - mean) / deviation, w)
-    made = made_by(feature_backbone(MIDDLE))
+    made = made_by(style_backbone())
     LinearDomains(mean, deviation, head.weights, head.bias, made).write(paths.domain_model)
 
 

@@ -9,7 +9,7 @@ from latent_domains.adapt.learner import Learner, for_features
 from latent_domains.backbones import extraction
 from latent_domains.backbones.pictures import plan_pictures
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.convert.torch.backbone import feature_backbone, get_weights, style_backbone
 from latent_domains.data.domain_images import TaskImages, keep_readable
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, read, record_names
@@ -20,6 +20,7 @@ from latent_domains.data.reading import USUAL, Reading
 from latent_domains.domains.statistics import plan_statistics
 from latent_domains.experiment.datasets import STYLE, Dataset
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.description import description_file
 from latent_domains.models.model import model_files
 
@@ -146,7 +147,7 @@ def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
 def plan_style(task: Task, folder: Path, *, jobs: int, skip_unreadable: bool) -> list[PlannedLmdb]:
     """Plan the sources' statistics of style, which are those of tools.discover, as LMDBs in a folder."""
     how = {"reading": task.reading, "jobs": jobs, "skip_unreadable": skip_unreadable}
-    return plan_statistics(task.images, feature_backbone(MIDDLE), folder, **how)
+    return plan_statistics(task.images, style_backbone(), folder, **how)
 
 
 def _is_of_lmdb(style: Path) -> bool:
@@ -163,8 +164,8 @@ def extract_features(
     """
     paths, features, parts = task.paths, experiment.data, []
     if features.features:
-        of = replace(task.pictures, name=paths.name)
-        extractor = extraction.onnx_extractor(feature_backbone(), task.learner.network, jobs)
+        of, network = replace(task.pictures, name=paths.name), NETWORKS[task.learner.network]
+        extractor = extraction.onnx_extractor(feature_backbone(network, *get_weights(network)), network.name, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
     if experiment.method.reads_style and not (task.counted and replace_others):  # else they were just made
         style = plan_style(task, paths.style, jobs=jobs, skip_unreadable=skip_unreadable)

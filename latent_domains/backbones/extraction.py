@@ -26,15 +26,14 @@ from latent_domains.experiment.datasets import (
     as_features,
     is_folder_name,
     of_network,
-    on_lite0,
 )
 from latent_domains.experiment.networks import ANY_FEATURES
-from latent_domains.experiment.pretrained import Pretrained, expect_caffemodel
+from latent_domains.experiment.pretrained import expect_caffemodel
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights, for_caffe
-from latent_domains.nets.alexnet import FEATURES
 from latent_domains.nets.committed import FC7_NET
-from latent_domains.nets.resnet import STAGES
+from latent_domains.networks.alexnet import FEATURES
+from latent_domains.networks.network import Pretrained
 
 VERSION = 1
 """It is raised whenever a change gives other features for the same images and weights."""
@@ -64,17 +63,13 @@ def fc7_dataset(images: Dataset) -> Dataset:
     return known[images.name]
 
 
-def lite0_dataset(images: Dataset, made_by: str) -> Dataset:
-    """The dataset of EfficientNet-Lite0's features of these pictures; for PACS it is one of ours."""
-    ours = DATASETS.get(f"{images.name}_lite0")
+def backbone_dataset(images: Dataset, weights: Pretrained, backbone: OnnxBackbone, made_by: str) -> Dataset:
+    """The dataset of a network's features of these pictures; its name tells the weights. It may be one of ours."""
+    ours = DATASETS.get(f"{images.name}_{weights.name}")
     if ours and DATASETS[images.name] == images:
         return ours
-    return on_lite0(images, of_network(ANY_FEATURES).recipe, made_by)
-
-
-def resnet18_dataset(images: Dataset, weights: Pretrained, early: int, made_by: str) -> Dataset:
-    """The dataset of ResNet18's features, of which ``early`` are a stage's statistics. Its name tells the weights."""
-    return _dataset(images, weights.name, Features(images.name, weights.name, early), STAGES[-1][1] + early, made_by)
+    features = Features(images.name, weights.name, backbone.early_size)
+    return _dataset(images, weights.name, features, backbone.row_size, made_by)
 
 
 def style_dataset(images: Dataset, size: int, made_by: str) -> Dataset:

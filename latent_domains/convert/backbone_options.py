@@ -5,10 +5,8 @@ from pathlib import Path
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.arguments import number, positive
-from latent_domains.experiment.networks import BACKBONES
+from latent_domains.experiment.networks import BACKBONES, NETWORKS
 from latent_domains.models.onnx_file import contents_sha256, read_onnx
-
-RESNET18 = "resnet18"
 
 _OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 """Options that describe an ONNX model."""
@@ -22,8 +20,9 @@ def add_backbone_options(parser: argparse.ArgumentParser, *, features: bool = Tr
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument(
         "--backbone",
-        choices=(*BACKBONES, RESNET18),
-        help="EfficientNet-Lite0, from its Python package; or ResNet18, from DATA/weights (tools.get_weights)",
+        choices=[name for name, network in NETWORKS.items() if network.backbone],
+        help=f"one of ours: {', '.join(BACKBONES)} comes from a Python package, others from DATA/weights "
+        "(tools.get_weights)",
     )
     backbone.add_argument(
         "--onnx", type=Path, metavar="FILE", help="an ONNX model of another backbone, with the options for it below"

@@ -1,6 +1,7 @@
 """One net from picture to class: a backbone and, on it, the head that a run has trained on its features."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import caffe
@@ -10,15 +11,17 @@ from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.verify import same_best
-from latent_domains.convert.torch.lite0_backbone import backbone
+from latent_domains.convert.torch.backbone import backbone, get_weights
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import read_images, record_names
-from latent_domains.experiment.networks import BACKBONES
+from latent_domains.data.preprocessing import Preprocessing
+from latent_domains.experiment.datasets import input_of
+from latent_domains.experiment.networks import BACKBONES, NETWORKS
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import Array, Model, forward
 from latent_domains.models.onnx_runtime import Runtime
-from latent_domains.nets.lite0 import HEAD, POOLED, PREPROCESSING
+from latent_domains.networks.network import Network
 from latent_domains.runs.run_folder import RunFolder
 
 PICTURES = 16
@@ -31,19 +34,32 @@ def is_head(run: RunFolder) -> bool:
     return features is not None and features.backbone in BACKBONES
 
 
+def backbone_of(run: RunFolder) -> Network:
+    """The backbone whose features a run's nets take."""
+    return NETWORKS[run.experiment.data.features.backbone]
+
+
+def picture_input(run: RunFolder) -> Preprocessing:
+    """The input of the backbone: what scales its pixels is in its first convolution."""
+    return replace(input_of(backbone_of(run)), scale=1.0)
+
+
 def picture_net(run: RunFolder, head: Model) -> Model:
     """The backbone's net with ``head``, the run's deploy net, in place of its own.
 
     Raises ProgramError if the head takes other features, or needs statistics of early blocks, which no layer makes.
     """
-    data, whole = run.experiment.data, backbone()
-    if (size := data.shape[0] - data.early) != HEAD:
-        raise ProgramError(f"{run.path}: takes {size} features, expected the {HEAD} of {data.features.backbone}")
+    data, network = run.experiment.data, backbone_of(run)
+    whole, pooled = backbone(network, get_weights(network)[1]), network.torch.pooled
+    if (size := data.shape[0] - data.early) != network.torch.features:
+        raise ProgramError(
+            f"{run.path}: takes {size} features, expected the {network.torch.features} of {network.name}"
+        )
     net = NetParameter(name=head.net.name, layer=whole.net.layer)
-    renamed, early = ({}, set()) if data.early else ({"data": POOLED}, set())
+    renamed, early = ({}, set()) if data.early else ({"data": pooled}, set())
     for layer in head.net.layer:
         if layer.type == "Slice" and list(layer.bottom) == ["data"]:
-            renamed[layer.top[0]] = POOLED
+            renamed[layer.top[0]] = pooled
             early.add(layer.top[1])
         elif layer.type != "Input" and not (layer.type == "Silence" and early.issuperset(layer.bottom)):
             if early.intersection(layer.bottom):
@@ -90,7 +106,7 @@ def check_on_pictures(run: RunFolder, weights: Path, classify: Callable[[Array],
         rows, _ = next(batches(stored, data.preprocessing, PICTURES, PICTURES))
         expected = forward(net, rows)["prob"]
         images, _ = read_images(pictures, PICTURES)
-        found = classify(PREPROCESSING.inputs(images)).reshape(expected.shape)
+        found = classify(picture_input(run).inputs(images)).reshape(expected.shape)
         same, furthest = int(same_best(expected, found).sum()), float(np.abs(found - expected).max())
         said = (
             f"{engine}, from picture to class: top-1 of {same} of {len(rows)} pictures of {target} as by the run on "

@@ -19,6 +19,7 @@ from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, I
 from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 from latent_domains.experiment.recipe import Recipe
+from latent_domains.networks.network import Network
 
 SMALLEST_TEST_BATCH = 16
 """Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
@@ -426,9 +427,14 @@ def of_network(network: str) -> Dataset:
     return _entering(DATASETS[NETWORKS[network].images], network)
 
 
+def input_of(network: Network) -> Preprocessing:
+    """How images become a network's input, of its usual size."""
+    return network.pixels or DATASETS[network.images].preprocessing
+
+
 def _entering(data: Dataset, network: str) -> Dataset:
     """A dataset for another network: its images become what the network takes."""
-    form = NETWORKS[network].pixels or DATASETS[NETWORKS[network].images].preprocessing
+    form = input_of(NETWORKS[network])
     return replace(data, network=network, crop=form.crop, mean=form.mean, scale=form.scale)
 
 

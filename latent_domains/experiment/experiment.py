@@ -172,7 +172,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
     yield "geometry", net.geometry not in network.geometries, net.geometry, f"{geometries}: {network.name}"
     no_features = recipe.head != "paper" and network.name != ANY_FEATURES
     yield "head", no_features, recipe.head, f"'paper': {network.name} is no {NETWORKS[ANY_FEATURES].title}"
-    no_digits = net.conv1_bias and network.name != "mnist"
+    no_digits = net.conv1_bias and not network.conv1_bias
     yield "conv1_bias", no_digits, net.conv1_bias, f"the digits net, found {network.name}"
     if isinstance(method, Aligned):
         no_early = method.branch_input == "early" and not data.early

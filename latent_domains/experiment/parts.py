@@ -7,8 +7,9 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Positive
 from latent_domains.data.shares import check_shares, shares_text
 from latent_domains.experiment.datasets import Dataset
-from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.recipe import Count
+from latent_domains.networks.network import GEOMETRIES
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.methods import Dial, Mda
-from latent_domains.nets.blocks import concat, python_layer
 from latent_domains.nets.inputs import Batch
+from latent_domains.networks.blocks import concat, python_layer
 
 
 def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int) -> Top:

@@ -1,4 +1,4 @@
-"""Train, test, deploy and domain nets of an experiment: one family for all methods and architectures."""
+"""Train, test, deploy and domain nets of an experiment: one family for all methods and networks."""
 
 from collections.abc import Mapping
 
@@ -7,35 +7,18 @@ from caffe import layers as L
 from caffe.net_spec import Top
 
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.prototxt import net_text
 from latent_domains.nets import domains, losses
-from latent_domains.nets.alexnet import ALEXNET
-from latent_domains.nets.alexnet_fc7 import ALEXNET_FC7
-from latent_domains.nets.any_features import ANY_FEATURES
-from latent_domains.nets.architecture import Architecture
-from latent_domains.nets.blocks import Normalisation
 from latent_domains.nets.comments import COMMENTS
 from latent_domains.nets.inputs import Batch, images, training_batch
-from latent_domains.nets.lite0 import LITE0
-from latent_domains.nets.mnist import MNIST
-from latent_domains.nets.resnet import RESNET
-
-ARCHITECTURES = {
-    "mnist": MNIST,
-    "alexnet": ALEXNET,
-    "alexnet_fc7": ALEXNET_FC7,
-    "features": ANY_FEATURES,
-    "resnet18": RESNET,
-    "resnet34": RESNET,
-    "resnet50": RESNET,
-    "lite0": LITE0,
-}
-"""By the name of the network, as :data:`latent_domains.experiment.networks.NETWORKS` has it."""
+from latent_domains.networks.blocks import Normalisation
+from latent_domains.networks.network import Network
 
 
-def architecture(experiment: Experiment) -> Architecture:
-    """The parts of the experiment's net."""
-    return ARCHITECTURES[experiment.net.network]
+def network_of(experiment: Experiment) -> Network:
+    """The network of which the experiment's nets are."""
+    return NETWORKS[experiment.net.network]
 
 
 def make_nets(
@@ -85,7 +68,7 @@ def train_net(
     record_files: Mapping[str, str],
 ) -> NetSpec:
     """The training net. Source rows come first in every blob; target labels are in no blob at all."""
-    network = architecture(experiment)
+    network = network_of(experiment)
     n = NetSpec()
     batch = training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs, record_files)
     stem = network.stem(n, batch.data, experiment)
@@ -93,7 +76,7 @@ def train_net(
     w = None
     if experiment.method.sees_target:
         w = domains.assignment_rows(n, experiment, sizes, batch, source_logits, target_logits)
-    scores = network.trunk(n, stem, _normalisation(experiment, w), experiment)
+    scores = network.scores(n, stem, _normalisation(experiment, w), experiment)
     if not experiment.method.sees_target:
         losses.classification(n, scores, batch.labels)
         return n
@@ -129,7 +112,7 @@ def deploy_net(experiment: Experiment) -> NetSpec:
 def domain_net(experiment: Experiment) -> NetSpec:
     """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
     n = _with_input(experiment)
-    stem = architecture(experiment).stem(n, n.data, experiment)
+    stem = network_of(experiment).stem(n, n.data, experiment)
     if experiment.method.has_branch:
         n.domain_prob = L.Softmax(_logits(n, experiment, stem, experiment.k, _SOURCE))
     if experiment.method.has_target_branch:
@@ -152,7 +135,7 @@ def _domain_logits(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top) 
 
     The branches share nothing but the stem.
     """
-    network = architecture(experiment)
+    network = network_of(experiment)
     if not experiment.method.predicts_domains:
         return None, None
     if not network.branch_sees_all:
@@ -173,7 +156,7 @@ def _domain_logits(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top) 
 
 def _own_rows(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top, prefix: str) -> Top:
     """The features of a branch for the rows it decides about: the sources' or the targets'."""
-    network = architecture(experiment)
+    network = network_of(experiment)
     if not network.branch_sees_all:
         return network.branch(n, n.stem_source if prefix == _SOURCE else n.stem_target, experiment, prefix)
     own, unused = f"{prefix}_features", f"{prefix}_features_unused"
@@ -185,7 +168,7 @@ def _own_rows(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top, prefi
 
 def _logits(n: NetSpec, experiment: Experiment, stem: Top, k: int, prefix: str) -> Top:
     """Domain logits (N×k) of images that are all of the branch's group."""
-    network = architecture(experiment)
+    network = network_of(experiment)
     return network.domain_classifier.logits(n, network.branch(n, stem, experiment, prefix), experiment, k, prefix)
 
 
@@ -194,13 +177,13 @@ def _silence(n: NetSpec, name: str) -> None:
 
 
 def _target_scores(n: NetSpec, experiment: Experiment, data: Top) -> Top:
-    network = architecture(experiment)
+    network = network_of(experiment)
     stem = network.stem(n, data, experiment)
     w = None
     if experiment.method.has_target_branch:
         logits = _logits(n, experiment, stem, experiment.k_target, _TARGET)
         w = domains.target_assignment(n, experiment, logits)
-    return network.trunk(n, stem, _normalisation(experiment, w), experiment)
+    return network.scores(n, stem, _normalisation(experiment, w), experiment)
 
 
 def _normalisation(experiment: Experiment, w: Top | None) -> Normalisation:

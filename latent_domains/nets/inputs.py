@@ -12,7 +12,7 @@ from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.blocks import concat
+from latent_domains.networks.blocks import concat
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from caffe import params as P
 from caffe.net_spec import NetSpec, Top
 
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.blocks import python_layer
+from latent_domains.networks.blocks import python_layer
 
 
 def loss_weights(experiment: Experiment) -> dict[str, float]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from latent_domains.common.program import ROOT
-from latent_domains.nets import lite0
+from latent_domains.networks import lite0
 from tests.caffe_layers.emulation import emulator
 from tests.docker.test_cpu_threads import assert_close, compute, convolution, make_net, on_gpu_and_cpu, values
 from tests.gpu import WHY_NO_GPU
@@ -20,7 +20,7 @@ from tests.gpu import WHY_NO_GPU
 def lite0_shapes() -> Iterator[tuple[tuple[int, ...], str]]:
     """Every depthwise convolution of EfficientNet-Lite0 at 224×224, as the shape of the images and the parameters."""
     size = 112
-    for block in lite0.blocks():
+    for block in lite0.LAYERS.blocks():
         k = block.kernel_size
         pad = f"pad: {k // 2}" if block.stride == 1 else f"pad: {k // 2 - 1} pad_end: {k // 2}"
         yield (

@@ -30,8 +30,8 @@ from latent_domains.data.published_file import in_package
 from latent_domains.data.reading import Reading
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.baselines import BASELINES
-from latent_domains.experiment.networks import LITE0
 from latent_domains.models.description import read_description
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.lock import locked
 from latent_domains.runs.run_folder import RunFolder
 from tests.pictures import sample
@@ -544,7 +544,7 @@ def test_another_choice_and_features_of_other_weights_are_refused(adapted, pacs,
     shutil.copytree(out, tmp_path / "out")
     edit(tmp_path / "out" / "run" / "experiment.json", str(out), str(tmp_path / "out"))  # it reads the copy
     note = tmp_path / "out" / "data" / "out_lite0" / "photo" / "source.json"
-    note.write_text(note.read_text().replace(LITE0.hashes["sha256"], "0" * 64))
+    note.write_text(note.read_text().replace(LITE0.weights[0].file.hashes["sha256"], "0" * 64))
     done = on_features(pacs, tmp_path / "out")
     assert f"{note.parent}: made with weights '{'0' * 64}' instead of '5793" in done.stderr.splitlines()[-1]
 
@@ -558,7 +558,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     out = tmp_path_factory.mktemp("fine_tuned") / "out"
     sources = ("--source", pacs / "art_painting", "--source", pacs / "photo", "--target", pacs / "cartoon")
     quick = ("--image-size", 64, "--iterations", 4, "--batch-size", 24, "--threads", "1", "--jobs", 2)
-    net = ("--fine-tune", "--weights", in_package(LITE0), "--solver-mode", "CPU")
+    net = ("--fine-tune", "--weights", in_package(LITE0.weights[0].file), "--solver-mode", "CPU")
     command = ("adapt", *sources, "--out", out, *net, *quick)
     calls, measure = [], stages.measure_iteration
 

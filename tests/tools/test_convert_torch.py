@@ -22,13 +22,14 @@ from latent_domains.convert.torch.conversion import convert_checkpoint
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.networks import LITE0, NETWORKS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models import inputs
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
-from latent_domains.nets.resnet import DEPTHS
 from latent_domains.nets.training_files import make_nets_and_solver
+from latent_domains.networks.lite0 import LITE0
+from latent_domains.networks.resnet import DEPTHS
 from tests.latent_domains.convert.torch.lua import Builder, written
 from tests.latent_domains.convert.torch.nets import (
     RESNET18,
@@ -344,7 +345,7 @@ ABOUT = """\
 @pytest.mark.program
 def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "NOISE", 1)
-    checkpoint, out = in_package(LITE0), tmp_path / "lite0"
+    checkpoint, out = in_package(LITE0.weights[0].file), tmp_path / "lite0"
     done = program("convert_torch", checkpoint, out)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"{checkpoint}: EfficientNet-Lite0, 1000 classes\n")
@@ -371,12 +372,12 @@ def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_no_lite0(tmp_path: Path) -> None:
-    whole = in_package(LITE0).read_bytes()
+    whole = in_package(LITE0.weights[0].file).read_bytes()
     (tmp_path / "cut.pth").write_bytes(whole[: len(whole) // 2])
     done = program("convert_torch", tmp_path / "cut.pth", tmp_path / "out")
     assert done.returncode == 1 and re.fullmatch(r"error: .*/cut\.pth: truncated: 9413016 bytes, .*\n", done.stderr)
-    done = program("convert_torch", in_package(LITE0), tmp_path / "out", "--std", 1, 1, 1)
+    done = program("convert_torch", in_package(LITE0.weights[0].file), tmp_path / "out", "--std", 1, 1, 1)
     assert done.returncode == 1 and ": EfficientNet-Lite0, which has pixels of its own: omit --mean" in done.stderr
     with pytest.raises(ProgramError, match="the weights of EfficientNet-Lite0, expected those of ResNet18"):
-        convert_checkpoint(NETWORKS["resnet18"], in_package(LITE0), tmp_path, [])
+        convert_checkpoint(NETWORKS["resnet18"], in_package(LITE0.weights[0].file), tmp_path, [])
     assert names(tmp_path) == ["cut.pth"]

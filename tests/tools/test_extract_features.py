@@ -16,13 +16,14 @@ from lmdb import open as open_environment
 
 from latent_domains.backbones import extraction
 from latent_domains.common.program import ROOT
-from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.convert.torch.backbone import feature_backbone, get_weights
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.nets.committed import FC7_NET
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run
 from tests import onnx_models
@@ -330,7 +331,7 @@ def test_statistics_of_style_are_the_means_of_the_middle_blocks_channels(images,
     assert names(tmp_path) == ["office31_style"] and names(tmp_path / "office31_style") == ["dslr"]
     lmdb = tmp_path / DATASETS["office31"].style / "dslr"
     assert keys_and_labels(lmdb) == keys_and_labels(images / "office31" / "dslr")
-    backbone = feature_backbone(MIDDLE)
+    backbone = feature_backbone(LITE0, *get_weights(LITE0), LITE0.backbone.middle)
     pictures, _ = lmdb_io.read_images(images / "office31" / "dslr")
     expected = [backbone.features(picture)[backbone.early_means] for picture in pictures]
     np.testing.assert_array_equal([datum.float_data for _, datum in lmdb_io.read(lmdb)], expected)

@@ -12,13 +12,12 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv
 from latent_domains.convert.options import ConverterOptions, pixels_hint
-from latent_domains.convert.picture_net import check_on_pictures, is_head, picture_net
+from latent_domains.convert.picture_net import check_on_pictures, is_head, picture_input, picture_net
 from latent_domains.models import inputs
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.compare import TOLERANCE, require, worst
 from latent_domains.models.description import ModelDescription, description_file
 from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
-from latent_domains.nets.lite0 import PREPROCESSING
 from latent_domains.runs.predict import describe_run
 from latent_domains.runs.run_folder import RunFolder
 
@@ -151,7 +150,7 @@ def run_source(folder: RunFolder, weights: Path | None = None) -> Source:
     """
     description = describe_run(folder)
     if is_head(folder):
-        of_pictures = replace(PREPROCESSING, reading=description.preprocessing.reading)
+        of_pictures = replace(picture_input(folder), reading=description.preprocessing.reading)
         description = replace(description, preprocessing=of_pictures)
     form = description.preprocessing
     model, head = weights or folder.final_snapshot().model, folder if is_head(folder) else None

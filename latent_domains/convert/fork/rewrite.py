@@ -10,7 +10,7 @@ from latent_domains.convert.fork.names import Names
 from latent_domains.convert.fork.structure import MDAGroup, batch_size
 from latent_domains.convert.fork.text import ENTROPY, MULTIMODAL, statistics_param
 from latent_domains.models.graph import Graph, Node, Value, copy
-from latent_domains.nets.blocks import STATISTIC, python_param
+from latent_domains.networks.blocks import STATISTIC, python_param
 
 _DEFAULT_EPS = 1e-5
 

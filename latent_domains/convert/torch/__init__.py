@@ -4,8 +4,8 @@
 ``pth``      torch.save, as a zip and as before      ``pickles`` the restricted unpickler under it
 ``t7``       Lua Torch's objects                     ``lua_resnet`` the nets of fb.resnet.torch among them
 ``tensors``  parts of storages, within their bounds
-``architectures`` the nets that are known            ``caffe_weights`` a checkpoint's weights in Caffe's nets
+``caffe_weights`` a checkpoint's weights in Caffe's nets
 ``reference``  the net as PyTorch computes it        ``verify`` Caffe's beside it
 ``conversion`` all of it together, from command line to files
-``lite0_backbone`` the net that features are made with
+``backbone`` the nets that features are made with
 """

@@ -14,33 +14,21 @@ larger gradients, and each step of training would change them k² times (some 3,
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
+from caffe import NetSpec
+from caffe import layers as L
 from numpy.typing import NDArray
 
 from latent_domains.convert.torch.contents import Checkpoint
-from latent_domains.convert.torch.tensors import STATISTICS
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.datasets import input_of
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model
-from latent_domains.nets.blocks import Normalisation
+from latent_domains.networks.blocks import GAUSSIAN, Normalisation, inner_product
+from latent_domains.networks.network import STATISTICS, Network, Standardisation
 
-MOVING_AVERAGE_FRACTION = DATASETS["pacs"].recipe.moving_average_fraction
-"""In the converted nets, as in the mDA nets that the weights are for."""
-
-
-@dataclass(frozen=True)
-class Standardisation:
-    """The pixels that a checkpoint's net takes: (p/255 - mean)/std, each for R, G, B, and the order of its channels."""
-
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    channels: Literal["RGB", "BGR"] = "RGB"
-
-    @property
-    def caffe_mean(self) -> tuple[float, ...]:
-        """The mean for Caffe with which conv1 pads as PyTorch does: of B, G, R, from 0 to 255."""
-        return tuple(255 * value for value in reversed(self.mean))
+_TRAINED = make_experiment("pacs", "mda")
+"""Converted nets have the geometry and the moving averages of the nets that the weights are for."""
 
 
 @dataclass(frozen=True)
@@ -55,13 +43,18 @@ class Pixels:
         return (pixels - np.array(self.mean, np.float32).reshape(1, 3, 1, 1)) * np.float32(self.scale)
 
 
+def usual_pixels(network: Network, standardisation: Standardisation) -> Pixels:
+    """The input with which a checkpoint's own net is exact in Caffe: the network's, or less the checkpoint's mean."""
+    return Pixels(network.pixels.mean, network.pixels.scale) if network.pixels else Pixels(standardisation.caffe_mean)
+
+
 def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixels, num_domains: int = 0) -> Model:
     """A net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
 
     With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: every one of the
     domains begins with the checkpoint's statistics.
     """
-    known, layer, classes = net.architecture, "bn", net.classes
+    known, layer, classes = net.network.torch, "bn", net.classes
     if num_domains:
         layer, classes = "mda", None
     blobs: dict[str, list[Array]] = {}
@@ -81,11 +74,26 @@ def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixel
         blobs[unit.norm.format(layer="scale")] = [gamma, beta]
     if classes is not None:
         blobs[f"fc{classes}"] = [net.values[f"{known.classifier}.{part}"] for part in ("weight", "bias")]
-    definition = known.definition(Normalisation(layer, num_domains, MOVING_AVERAGE_FRACTION), classes).to_proto()
-    definition.name = f"{known.name}_{layer}" if num_domains else known.name
+    definition = converted_net(net.network, layer, num_domains, classes).to_proto()
+    definition.name = f"{net.network.name}_{layer}" if num_domains else net.network.name
     if net.own:
         definition.layer[0].input_param.shape[0].dim[2:] = net.own.size
     return Model(definition, blobs)
+
+
+def converted_net(network: Network, layer: str, num_domains: int, classes: int | None) -> NetSpec:
+    """A network as its weights come from PyTorch, normalised by ``layer``: the deploy net of no experiment.
+
+    conv1 keeps a plain BN. With ``classes`` it ends in their probabilities, and its head is called after their number
+    (fc1000), never like an experiment's classifier; without, in the features.
+    """
+    n = NetSpec()
+    n.data = L.Input(shape={"dim": [1, *input_of(network).shape]})
+    normalise = Normalisation(layer, num_domains, _TRAINED.recipe.moving_average_fraction)
+    x = network.features(n, network.stem(n, n.data, _TRAINED), normalise, _TRAINED)
+    if classes is not None:
+        n.prob = L.Softmax(inner_product(n, f"fc{classes}", x, classes, bias=True, filler=GAUSSIAN))
+    return n
 
 
 def bn_blobs(mean: Array, variance: Array, num_domains: int = 0) -> list[Array]:

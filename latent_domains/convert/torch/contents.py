@@ -1,17 +1,16 @@
 """Takes a net's tensors from a state dict and checks them: names, shapes and values."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from caffe.net_spec import NetSpec
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.onnx_resnet import OnnxNet
-from latent_domains.convert.torch.tensors import STATISTICS, CheckpointError, escaped
-from latent_domains.nets.blocks import Normalisation
-from latent_domains.nets.resnet import Depth
+from latent_domains.convert.torch.tensors import escaped
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.networks.network import CheckpointError, Network, TorchLayout
 
 _FLOATS = ("float64", "float32", "float16", "bfloat16")
 
@@ -19,50 +18,10 @@ Values = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Unit:
-    """A convolution and its BN: what PyTorch calls them, what Caffe does, and the weights' shape."""
-
-    convolution: str
-    bn: str
-    name: str
-    """Of Caffe's convolution."""
-    norm: str
-    """Of the layers that normalise, as "{layer}2a_branch2a": layer is bn, mda or scale."""
-    shape: tuple[int, int, int, int]
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A net that is known here, in PyTorch and in Caffe."""
-
-    title: str
-    name: str
-    units: tuple[Unit, ...]
-    """In the order of the net; the first is conv1."""
-    classifier: str
-    """PyTorch's name for it."""
-    features: int
-    """Inputs of the classifier."""
-    eps: float
-    definition: Callable[[Normalisation, int | None], NetSpec]
-    """The net in Caffe, with a head for so many classes or without."""
-    depth: Depth | None = None
-    """Of a ResNet."""
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each tensor but the classifier's."""
-        found: dict[str, tuple[int, ...]] = {}
-        for unit in self.units:
-            found[f"{unit.convolution}.weight"] = unit.shape
-            found |= {f"{unit.bn}.{statistic}": unit.shape[:1] for statistic in STATISTICS}
-        return found
-
-
-@dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint that was checked: every tensor of the net, finite and as float32, by PyTorch's names."""
 
-    architecture: Architecture
+    network: Network
     classes: int | None
     """None where the head is not wanted."""
     values: Values
@@ -72,11 +31,22 @@ class Checkpoint:
     """The net as its file computes it, if the file holds more than tensors."""
 
 
-def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Checkpoint:
-    """Check that ``tensors`` are those of the net, and read them; without ``head``, all but its classifier's.
+def find_network(tensors: Mapping[str, NDArray]) -> Network:
+    """The network of ``tensors``. Raises CheckpointError if none here has such tensors."""
+    known = {network.title: network for network in NETWORKS.values() if network.torch}
+    for network in known.values():
+        if {network.torch.mark, f"{network.torch.units[0].convolution}.weight"} <= tensors.keys():
+            return network.torch.variant(tensors) if network.torch.variant else network
+    names = some(map(escaped, sorted(tensors)), 10)
+    raise CheckpointError(f"its tensors are {names}: expected those of {', '.join(known)}")
+
+
+def take(tensors: Mapping[str, NDArray], network: Network, *, head: bool) -> Checkpoint:
+    """Check that ``tensors`` are those of the network, and read them; without ``head``, all but its classifier's.
 
     Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite.
     """
+    net = network.torch
     of_head = [name for name in tensors if name.startswith(f"{net.classifier}.")]
     shapes, classes = net.shapes(), None
     if head:
@@ -92,16 +62,16 @@ def take(tensors: Mapping[str, NDArray], net: Architecture, *, head: bool) -> Ch
         named = [
             f"{word} {some(map(escaped, names))}" for word, names in (("lacking", missing), ("with", extra)) if names
         ]
-        raise CheckpointError(f"{net.title} by its blocks, but {' and '.join(named)}{_advice(net, *missing, *extra)}")
+        wrong = f"{' and '.join(named)}{_advice(net, *missing, *extra)}"
+        raise CheckpointError(f"{network.title} by its blocks, but {wrong}")
     for name, shape in shapes.items():
         if tensors[name].shape != shape or not tensors[name].size:
-            raise CheckpointError(
-                f"tensor {name} is {by(tensors[name].shape)}, expected {by(shape)} in {net.title}{_advice(net, name)}"
-            )
-    return Checkpoint(net, classes, {name: _values(name, tensors[name]) for name in shapes})
+            expected = f"{by(shape)} in {network.title}{_advice(net, name)}"
+            raise CheckpointError(f"tensor {name} is {by(tensors[name].shape)}, expected {expected}")
+    return Checkpoint(network, classes, {name: _values(name, tensors[name]) for name in shapes})
 
 
-def _advice(net: Architecture, *wrong: str) -> str:
+def _advice(net: TorchLayout, *wrong: str) -> str:
     """The option that helps if nothing but the classifier is ``wrong``."""
     of_head = all(name.startswith(f"{net.classifier}.") for name in wrong)
     return "; --no-head leaves the classifier out" if of_head else ""

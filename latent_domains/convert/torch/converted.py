@@ -9,8 +9,8 @@ from latent_domains.common.files import json_text, read_json, sha256, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.convert.torch.conversion import convert_checkpoint, converted_file
-from latent_domains.experiment.networks import Network
 from latent_domains.models.onnx_file import contents_sha256
+from latent_domains.networks.network import Network
 
 
 @dataclass(frozen=True)

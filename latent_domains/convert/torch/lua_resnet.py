@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torchfile import TorchObject
 
 from latent_domains.common.wording import by
-from latent_domains.convert.torch.tensors import EPS, CheckpointError, escaped
+from latent_domains.convert.torch.tensors import escaped
+from latent_domains.networks.network import EPS, CheckpointError
 
 _NAMESPACES = ("nn", "cudnn", "fbnn")
 

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from latent_domains.common.wording import by, some
-from latent_domains.convert.torch.tensors import EPS, STATISTICS, CheckpointError, escaped
+from latent_domains.convert.torch.tensors import escaped
+from latent_domains.experiment.datasets import input_of
 from latent_domains.models.onnx_runtime import Array, Runtime, with_outputs
-from latent_domains.nets.resnet import SHAPE, STAGES, basic_blocks, blocks
+from latent_domains.networks.network import EPS, STATISTICS, CheckpointError
+from latent_domains.networks.resnet import RESNET18, STAGES, basic_blocks, blocks
 
 OPSETS = (7, onnx.defs.onnx_opset_version())
 """The oldest and the newest operator set that are read: BatchNormalization was another before."""
@@ -403,7 +405,7 @@ def _title(node: NodeProto) -> str:
 
 
 def _input(model: ModelProto, constants: Mapping[str, TensorProto]) -> tuple[str, tuple[int, int]]:
-    """The name of the only input, and height and width of what it takes: SHAPE's where they are free."""
+    """The name of the only input, and height and width of what it takes: the network's where they are free."""
     inputs = [one for one in model.graph.input if one.name not in constants]
     if len(inputs) != 1:
         raise CheckpointError(
@@ -415,7 +417,7 @@ def _input(model: ModelProto, constants: Mapping[str, TensorProto]) -> tuple[str
         raise CheckpointError(f"its input is {by(dims)} (0: any), expected N×3×H×W in 32-bit floats")
     if not all(0 <= size <= 4096 for size in dims):
         raise CheckpointError(f"its input is {by(dims)}, expected pictures of at most 4096×4096")
-    return inputs[0].name, (dims[2] or SHAPE[1], dims[3] or SHAPE[2])
+    return inputs[0].name, tuple(size or input_of(RESNET18).crop for size in dims[2:])
 
 
 def _moved(node: _Node, kernel: int, size: tuple[int, int]) -> tuple[int, int]:

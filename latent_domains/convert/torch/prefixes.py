@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import some
-from latent_domains.convert.torch.architectures import find_architecture
+from latent_domains.convert.torch.contents import find_network
 from latent_domains.convert.torch.pickles import NumpyArray, Unknown
-from latent_domains.convert.torch.tensors import CheckpointError, escaped
+from latent_domains.convert.torch.tensors import escaped
+from latent_domains.experiment.networks import NETWORKS
+from latent_domains.networks.network import CheckpointError
 
 Tensors = Mapping[str, NDArray]
 
-_MARKS = ("layer1.0.conv1.weight", "_conv_stem.weight")
-"""A tensor of each known net that no other module is likely to have."""
+_MARKS = tuple(dict.fromkeys(network.torch.mark for network in NETWORKS.values() if network.torch))
 
 _DEEPEST = 8
 """Dicts within dicts that are looked through."""
@@ -102,9 +103,9 @@ def _below(tensors: Tensors, prefix: str) -> dict[str, NDArray]:
 
 
 def _is_whole(net: Tensors) -> bool:
-    """Whether all tensors of the net's architecture, but a classifier, are there."""
+    """Whether all tensors of the network, but a classifier, are there."""
     try:
-        return net.keys() >= find_architecture(net).shapes().keys()
+        return net.keys() >= find_network(net).torch.shapes().keys()
     except CheckpointError:
         return False
 

@@ -10,8 +10,7 @@ from safetensors import SafetensorError, deserialize
 from latent_domains.common.files import expect_file, read_bytes
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import lua_resnet, onnx_resnet, pth, t7
-from latent_domains.convert.torch.architectures import find_architecture
-from latent_domains.convert.torch.contents import Checkpoint, take
+from latent_domains.convert.torch.contents import Checkpoint, find_network, take
 from latent_domains.convert.torch.prefixes import find_net, named_tensors
 from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
 from latent_domains.models.onnx_file import is_onnx, is_safetensors, read_onnx
@@ -34,9 +33,9 @@ def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Che
                 raise CheckpointError(f"--prefix {escaped(prefix)}: an ONNX file holds one net, expected no prefix")
             tensors, own = onnx_resnet.read(read_onnx(path), str(path))
             head = head and "fc.weight" in tensors  # of features alone: nothing is missing
-            return replace(take(tensors, find_architecture(tensors), head=head), own=own)
+            return replace(take(tensors, find_network(tensors), head=head), own=own)
         tensors, notes = find_net(_tensors(data), prefix)
-        return replace(take(tensors, find_architecture(tensors), head=head), notes=notes)
+        return replace(take(tensors, find_network(tensors), head=head), notes=notes)
     except CheckpointError as error:
         raise ProgramError(f"{path}: {error}") from error
 

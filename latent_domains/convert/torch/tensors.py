@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.wording import by
+from latent_domains.networks.network import CheckpointError
 
 KINDS = {
     np.dtype(kind): names
@@ -26,12 +27,6 @@ KINDS = {
 }
 """The kinds of numbers, with their names in both Torches (``FloatStorage``) and in safetensors."""
 
-STATISTICS = ("weight", "bias", "running_mean", "running_var")
-"""Tensors of a BN that count; num_batches_tracked does not."""
-
-EPS = 1e-5
-"""Added to variances, by PyTorch and by Caffe."""
-
 MOST_AXES = 8
 """Of a tensor: far beyond those of weights."""
 
@@ -40,10 +35,6 @@ LARGEST = 2**63 - 1
 
 _LONGEST = 200
 """Characters of one name from a file."""
-
-
-class CheckpointError(Exception):
-    """An error in a file. The caller, who knows the file's name, puts it before the message."""
 
 
 def escaped(text: str | bytes) -> str:

@@ -15,8 +15,9 @@ from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch import conversion
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
-from latent_domains.experiment.networks import BACKBONES, LITE0, NETWORKS
+from latent_domains.experiment.networks import BACKBONES, NETWORKS
 from latent_domains.experiment.pretrained import PRETRAINED, whose
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -62,8 +63,8 @@ def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_p
     assert starting_weights(None, lite0, tmp_path) is None
     with pytest.raises(ProgramError, match="--weights none: the features of lite0 are those of its own weights"):
         starting_weights("none", lite0, tmp_path)
-    monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0, hashes={"sha256": "0" * 64}))
-    with pytest.raises(ProgramError, match=rf"^.*/{LITE0.name}: .*sha256.*{'0' * 64}"):
+    monkeypatch.setitem(BACKBONES, "lite0", replace(LITE0.weights[0].file, hashes={"sha256": "0" * 64}))
+    with pytest.raises(ProgramError, match=rf"^.*/{LITE0.weights[0].file.name}: .*sha256.*{'0' * 64}"):
         starting_weights(None, lite0, tmp_path)
 
 

@@ -13,10 +13,11 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert import picture_net
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import read_images
+from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model, read_model
-from latent_domains.nets.lite0 import PREPROCESSING
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.programs import names, program
@@ -65,7 +66,7 @@ def test_caffe_onnx_runtime_and_opencv_say_of_pictures_what_the_run_says_of_feat
     expected = by_the_run(run)
     assert expected.max(axis=1).std() > 1e-3, "the pictures differ"
     pictures = run.data_folder / "pacs" / "cartoon"
-    rows = PREPROCESSING.inputs(read_images(pictures)[0])
+    rows = replace(LITE0.pixels, scale=1.0).inputs(read_images(pictures)[0])
     stock = caffe.Net(str(tmp_path / "m.prototxt"), caffe.TEST, weights=str(tmp_path / "m.caffemodel"))
     stock.blobs["data"].reshape(*rows.shape)
     stock.blobs["data"].data[...] = rows
@@ -84,9 +85,9 @@ def test_a_head_without_mda(lite0_features, tmp_path):
 
 def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path, monkeypatch):
     """Features of other pictures, weights that were changed: whatever makes the two sides differ."""
-    backbone = picture_net.backbone()
+    backbone = picture_net.backbone(LITE0, in_package(LITE0.weights[0].file))
     shifted = {**backbone.blobs, "conv2": [backbone.blobs["conv2"][0], backbone.blobs["conv2"][1] + np.float32(1)]}
-    monkeypatch.setattr(picture_net, "backbone", lambda: replace(backbone, blobs=shifted))
+    monkeypatch.setattr(picture_net, "backbone", lambda *_: replace(backbone, blobs=shifted))
     done = program("export", run.path, tmp_path / "m")
     assert done.returncode == 1 and "this net is not written" in done.stderr and "from picture to class" in done.stderr
     assert names(tmp_path) == []

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from latent_domains.convert.torch.lite0_backbone import MIDDLE, feature_backbone
+from latent_domains.convert.torch.backbone import feature_backbone, get_weights
 from latent_domains.data.domain_images import Domain, TaskImages, read_piles
 from latent_domains.data.image_list import UNKNOWN, Found
 from latent_domains.data.lmdb_plans import build_missing
@@ -15,6 +15,7 @@ from latent_domains.discovery.discover import UNCERTAIN, Discovery, chosen, disc
 from latent_domains.discovery.file_facts import file_facts, what_differs
 from latent_domains.discovery.page import shares_section
 from latent_domains.domains.statistics import Statistics, plan_statistics, read_statistics
+from latent_domains.networks.lite0 import LITE0
 from latent_domains.report.chart import latent_name
 from latent_domains.report.classes import DRAWN
 from latent_domains.report.page import Charts, TableBlock
@@ -25,7 +26,12 @@ from tests.shapes import plant_domain
 def test_most_certain_pictures_are_of_several_classes(tmp_path):
     pile = read_piles([plant_domain(tmp_path / look, look, 8) for look in ("night", "day")])
     parts = plan_statistics(
-        pile, feature_backbone(MIDDLE), tmp_path / "out", reading=USUAL, jobs=2, skip_unreadable=False
+        pile,
+        feature_backbone(LITE0, *get_weights(LITE0), LITE0.backbone.middle),
+        tmp_path / "out",
+        reading=USUAL,
+        jobs=2,
+        skip_unreadable=False,
     )
     assert build_missing(parts) == 48
     statistics = read_statistics(pile, [part.path for part in parts])

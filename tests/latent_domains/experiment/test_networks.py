@@ -6,10 +6,10 @@ from latent_domains.common.program import ROOT
 from latent_domains.experiment.datasets import DATASETS, from_json, of_network
 from latent_domains.experiment.experiment import make_experiment, methods_of
 from latent_domains.experiment.methods import CONTROLS
-from latent_domains.experiment.networks import GEOMETRIES, NETWORKS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import whose
-from latent_domains.nets.family import ARCHITECTURES
 from latent_domains.nets.training_files import make_nets_and_solver
+from latent_domains.networks.network import GEOMETRIES
 from tests.latent_domains.nets.graphs import parse
 
 ENTRIES = pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda network: network.name)
@@ -17,7 +17,6 @@ ENTRIES = pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda netwo
 
 @ENTRIES
 def test_what_an_entry_names_is_there(network):
-    assert network.name in ARCHITECTURES
     assert {network.images, network.recipe or network.images} <= set(DATASETS)
     assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
     assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()

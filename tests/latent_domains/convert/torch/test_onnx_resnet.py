@@ -14,14 +14,13 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import onnx_resnet
-from latent_domains.convert.torch.architectures import find_architecture
-from latent_domains.convert.torch.contents import take
+from latent_domains.convert.torch.contents import find_network, take
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.tensors import CheckpointError
 from latent_domains.models import inputs
 from latent_domains.models.model import forward
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
-from latent_domains.nets.resnet import basic_blocks, bottlenecks
+from latent_domains.networks.resnet import basic_blocks, bottlenecks, resnet_of
 from tests.latent_domains.convert.torch.onnx_nets import Builder, resnet
 from tests.programs import names, program
 
@@ -42,8 +41,8 @@ def read(model: ModelProto) -> dict[str, np.ndarray]:
 )
 def test_the_net_is_read_from_the_graph(options, depth):
     tensors = read(resnet(**options))
-    net = take(tensors, find_architecture(tensors), head="fc.weight" in tensors)
-    assert net.architecture.depth == depth and net.classes == options.get("classes", 5)
+    net = take(tensors, find_network(tensors), head="fc.weight" in tensors)
+    assert net.network.torch.units == resnet_of(depth).torch.units and net.classes == options.get("classes", 5)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 12, 13, 15])

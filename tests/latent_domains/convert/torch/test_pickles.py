@@ -58,7 +58,7 @@ def test_code_is_not_run(new, tmp_path):
     torch.load(file, weights_only=False)
     assert marker.is_file(), "the file does run code where it may"
     marker.unlink()
-    refused(file, r"its tensors are conv1\.weight: expected those of a ResNet")
+    refused(file, r"its tensors are conv1\.weight: expected those of ResNet18")
     assert not marker.exists()
 
 

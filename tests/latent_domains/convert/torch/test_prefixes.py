@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from latent_domains.convert.torch.architectures import lite0_net, resnet_of
 from latent_domains.convert.torch.prefixes import find_net, named_tensors
 from latent_domains.convert.torch.tensors import CheckpointError
-from latent_domains.nets.resnet import basic_blocks
+from latent_domains.networks.lite0 import LITE0
+from latent_domains.networks.resnet import basic_blocks, resnet_of
 
 TENSOR = np.ones(1, np.float32)
 
@@ -15,7 +15,7 @@ SMALL = resnet_of(basic_blocks(1, 1, 1, 1))
 
 def net(value: float = 1.0, known=SMALL) -> dict[str, np.ndarray]:
     """All tensors of a net but its classifier's."""
-    return {name: np.broadcast_to(np.float32(value), shape) for name, shape in known.shapes().items()}
+    return {name: np.broadcast_to(np.float32(value), shape) for name, shape in known.torch.shapes().items()}
 
 
 def below(prefix: str, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -29,7 +29,7 @@ FC = {"fc.weight": TENSOR, "fc.bias": TENSOR}
     ("saved", "prefix", "left"),
     [
         (net() | FC, "", ()),
-        (net(known=lite0_net()), "", ()),
+        (net(known=LITE0), "", ()),
         ({"epoch": 3, "state_dict": below("module.", net())}, "state_dict.module.", ()),
         (
             {"model": net(), "optimizer": {"state": {0: {"momentum": TENSOR}}}},
@@ -38,7 +38,7 @@ FC = {"fc.weight": TENSOR, "fc.bias": TENSOR}
         ),
         (below("backbone.", net()) | {"head.weight": TENSOR}, "backbone.", ("head.weight",)),
         (below("model.module.encoder_q.", net() | FC), "model.module.encoder_q.", ()),
-        ({"a": {"b": {"c": below("net.", net(known=lite0_net()))}}}, "a.b.c.net.", ()),
+        ({"a": {"b": {"c": below("net.", net(known=LITE0))}}}, "a.b.c.net.", ()),
     ],
 )
 def test_the_only_net(saved, prefix, left):

@@ -46,7 +46,7 @@ def test_safetensors_whose_length_begins_as_an_onnx_file_does(tmp_path):
     header = data[8:-4].rstrip()
     padded = header + b" " * (0x108 - len(header))  # a length of 08 01 00 …
     (tmp_path / "file").write_bytes(len(padded).to_bytes(8, "little") + padded + data[-4:])
-    with pytest.raises(ProgramError, match=r"file: its tensors are a: expected those of a ResNet"):
+    with pytest.raises(ProgramError, match=r"file: its tensors are a: expected those of ResNet18"):
         read_checkpoint(tmp_path / "file", head=True)
 
 

@@ -10,7 +10,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.graph import kind
 from latent_domains.models.model import open_net
 from latent_domains.nets.family import deploy_net
-from latent_domains.nets.lite0 import blocks
+from latent_domains.networks.lite0 import LAYERS
 from latent_domains.runs.write import write_run
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import layers
@@ -24,7 +24,10 @@ LITE0 = {"network": "lite0", "image_size": 64}
 def test_every_bn_but_conv1s_is_mda_with_the_nets_own_epsilon():
     net = layers(nets_of("pacs", **LITE0)[1]["train"])
     parts = [
-        f"{b.name}_{part}" for b in blocks() for part in ("expand", "depthwise", "project") if f"{b.name}_{part}" in net
+        f"{b.name}_{part}"
+        for b in LAYERS.blocks()
+        for part in ("expand", "depthwise", "project")
+        if f"{b.name}_{part}" in net
     ]
     convolutions = {
         name for name, layer in net.items() if layer.type == "Convolution" and not name.startswith("domain_")

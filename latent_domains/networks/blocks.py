@@ -1,13 +1,23 @@
-"""Layers that every architecture is made of. Each helper adds layers to a NetSpec and returns the last top."""
+"""Layers that every network is made of. Each helper adds layers to a NetSpec and returns the last top."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from caffe import layers as L
-from caffe import params as P
-from caffe.net_spec import NetSpec, Top
+from latent_domains.networks.types import NetSpec, Top
+
+
+class _Layers:
+    """Caffe's layers by type. Caffe is loaded at the first one: without it the facts of networks are read at once."""
+
+    def __getattr__(self, kind: str) -> Any:
+        from caffe import layers
+
+        return getattr(layers, kind)
+
+
+L = _Layers()
 
 STATISTIC = {"lr_mult": 0, "decay_mult": 0}  # the solver leaves it alone: the layer updates it in forward
 XAVIER = {"type": "xavier"}
@@ -77,12 +87,20 @@ def inner_product(
     return n[name]
 
 
-def max_pool(n: NetSpec, name: str, x: Top, kernel_size: int, stride: int, **options: Any) -> Top:
-    n[name] = L.Pooling(x, pool=P.Pooling.MAX, kernel_size=kernel_size, stride=stride, **options)
+def max_pool(
+    n: NetSpec, name: str, x: Top, kernel_size: int, stride: int, *, floor: bool = False, **options: int
+) -> Top:
+    """``floor``: sizes are rounded down, as by Torch, not up."""
+    from caffe import params as P
+
+    rounding = {"round_mode": P.Pooling.FLOOR} if floor else {}
+    n[name] = L.Pooling(x, pool=P.Pooling.MAX, kernel_size=kernel_size, stride=stride, **options, **rounding)
     return n[name]
 
 
 def global_average(n: NetSpec, name: str, x: Top) -> Top:
+    from caffe import params as P
+
     n[name] = L.Pooling(x, pool=P.Pooling.AVE, global_pooling=True)
     return n[name]
 

@@ -5,12 +5,10 @@ layers have no bias where the normalisation subtracts it again. Pooling comes be
 as the other way round at a quarter of the work.
 """
 
-from caffe.net_spec import NetSpec, Top
-
-from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.architecture import Architecture
-from latent_domains.nets.blocks import XAVIER, Normalisation, convolution, inner_product, max_pool, relu
-from latent_domains.nets.branch import DomainClassifier, normalisation
+from latent_domains.networks.blocks import XAVIER, Normalisation, convolution, inner_product, max_pool, relu
+from latent_domains.networks.branch import DomainClassifier, normalisation
+from latent_domains.networks.network import Network
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -31,16 +29,34 @@ def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
     return relu(n, f"{prefix}_relu3", x)
 
 
-def trunk(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The classification branch from conv1 on. Returns class scores N×classes."""
+def features(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The classification branch from conv1 to fc4: N×100."""
     bias = normalise.leaves_bias
     x = normalise(n, "conv1", conv1)
     x = relu(n, "relu1", max_pool(n, "pool1", x, 2, 2))
     x = normalise(n, "conv2", convolution(n, "conv2", x, 48, 5, bias=bias))
     x = relu(n, "relu2", max_pool(n, "pool2", x, 2, 2))
     x = relu(n, "relu3", normalise(n, "fc3", inner_product(n, "fc3", x, 100, bias=bias)))
-    x = relu(n, "relu4", normalise(n, "fc4", inner_product(n, "fc4", x, 100, bias=bias)))
-    return normalise(n, "fc5", inner_product(n, "fc5", x, experiment.data.classes, bias=bias))
+    return relu(n, "relu4", normalise(n, "fc4", inner_product(n, "fc4", x, 100, bias=bias)))
 
 
-MNIST = Architecture(stem, branch, trunk, DomainClassifier("fc4", XAVIER, 1))
+def classifier(n: NetSpec, fc4: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """fc5 and its normalisation. Returns class scores N×classes."""
+    fc5 = inner_product(n, "fc5", fc4, experiment.data.classes, bias=normalise.leaves_bias)
+    return normalise(n, "fc5", fc5)
+
+
+MNIST = Network(
+    "mnist",
+    "the MNIST net",
+    stem,
+    branch,
+    features,
+    classifier=classifier,
+    domain_classifier=DomainClassifier("fc4", XAVIER, 1),
+    images="digits",
+    recipe="digits",
+    conv1_bias=True,
+    megabytes=2000,
+    folder="mnist",
+)

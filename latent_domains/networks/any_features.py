@@ -7,12 +7,10 @@ rather than by the last layer, which was trained to tell classes apart.
 
 from dataclasses import replace
 
-from caffe import layers as L
-from caffe.net_spec import NetSpec, Top
-
-from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.architecture import Architecture
-from latent_domains.nets.blocks import GAUSSIAN, Normalisation, batch_norm, inner_product, relu
+from latent_domains.networks.alexnet import normalised_classifier
+from latent_domains.networks.blocks import L, Normalisation, batch_norm, relu
+from latent_domains.networks.network import Network, linear_classifier
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -31,18 +29,18 @@ def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
     return batch_norm(n, f"{prefix}_standardised", x, experiment.recipe.moving_average_fraction)
 
 
-def trunk(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The final features' normalisation and the classifier. Returns class scores N×classes.
-
-    As in the paper: a ReLU between them, and the scores normalised, too.
-    """
-    final, classes = _part(n, data, experiment, "class", "final"), experiment.data.classes
+def features(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The final features, normalised; as in the paper, with a ReLU, which a linear head has not."""
+    final = _part(n, data, experiment, "class", "final")
     if experiment.recipe.head == "linear":
-        x = replace(normalise, scale=False)(n, "features", final)
-        return inner_product(n, "classifier", x, classes, bias=True, filler=GAUSSIAN, lr_mult=10)
-    x = relu(n, "relu", normalise(n, "features", final), in_place=normalise.layer != "none")
-    x = inner_product(n, "classifier", x, classes, bias=normalise.leaves_bias, filler=GAUSSIAN, lr_mult=10)
-    return normalise(n, "classifier", x)
+        return replace(normalise, scale=False)(n, "features", final)
+    return relu(n, "relu", normalise(n, "features", final), in_place=normalise.layer != "none")
+
+
+def classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The classifier; as in the paper, its scores are normalised, which a linear head's are not. Returns N×classes."""
+    kind = linear_classifier if experiment.recipe.head == "linear" else normalised_classifier
+    return kind(n, features, normalise, experiment)
 
 
 def _part(n: NetSpec, data: Top, experiment: Experiment, prefix: str, part: str) -> Top:
@@ -58,4 +56,14 @@ def _part(n: NetSpec, data: Top, experiment: Experiment, prefix: str, part: str)
     return chosen
 
 
-ANY_FEATURES = Architecture(stem, branch, trunk)
+ANY_FEATURES = Network(
+    "features",
+    "features of a backbone",
+    stem,
+    branch,
+    features,
+    classifier=classifier,
+    images="pacs_lite0",
+    recipe="pacs_lite0",
+    megabytes=1500,
+)

@@ -4,12 +4,10 @@ Nothing below fc7 learns, so the features are extracted once (tools.extract_feat
 classifier. They are taken before fc7's ReLU, as in the authors' net.
 """
 
-from caffe.net_spec import NetSpec, Top
-
-from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.alexnet import classifier
-from latent_domains.nets.architecture import Architecture
-from latent_domains.nets.blocks import Normalisation, relu
+from latent_domains.networks.alexnet import normalised_classifier, normalised_fc7
+from latent_domains.networks.blocks import relu
+from latent_domains.networks.network import Network
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
@@ -22,9 +20,14 @@ def branch(n: NetSpec, fc7: Top, experiment: Experiment, prefix: str) -> Top:
     return relu(n, f"{prefix}_relu", fc7, in_place=False)
 
 
-def trunk(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """fc7's normalisation and ReLU, the classifier, its normalisation. Returns class scores N×classes."""
-    return classifier(n, fc7, normalise, experiment)
-
-
-ALEXNET_FC7 = Architecture(stem, branch, trunk)
+ALEXNET_FC7 = Network(
+    "alexnet_fc7",
+    "AlexNet's fc7 features",
+    stem,
+    branch,
+    normalised_fc7,
+    classifier=normalised_classifier,
+    images="office31_fc7",
+    megabytes=1500,
+    folder="alexnet",
+)

@@ -7,10 +7,9 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 
 import torch
 
-from latent_domains.convert.torch.architectures import find_architecture, resnet_of
-from latent_domains.convert.torch.contents import Checkpoint, take
+from latent_domains.convert.torch.contents import Checkpoint, find_network, take
 from latent_domains.convert.torch.tensors import CheckpointError
-from latent_domains.nets.resnet import DEPTHS, basic_blocks, bottlenecks
+from latent_domains.networks.resnet import DEPTHS, basic_blocks, bottlenecks, resnet_of
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, RESNET50, Block, Bottleneck, ResNet
 
 pytestmark = pytest.mark.torch
@@ -30,7 +29,7 @@ def ones(shape: tuple[int, ...], kind: str = "float32") -> np.ndarray:
 
 
 def residual_net(tensors: dict[str, np.ndarray], *, head: bool) -> Checkpoint:
-    return take(tensors, find_architecture(tensors), head=head)
+    return take(tensors, find_network(tensors), head=head)
 
 
 def refused(tensors: dict[str, np.ndarray], match: str, *, head: bool = True) -> None:
@@ -44,9 +43,9 @@ def refused(tensors: dict[str, np.ndarray], match: str, *, head: bool = True) ->
 def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
     tensors = state(blocks, kind=kind)
     expected = {name: tensor.shape for name, tensor in tensors.items() if "num_batches" not in name}
-    assert resnet_of(layers).shapes() | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
+    assert resnet_of(layers).torch.shapes() | {"fc.weight": (10, 512 * kind.expansion), "fc.bias": (10,)} == expected
     found = residual_net(tensors, head=True)
-    assert (found.architecture.title, found.classes, found.notes) == (f"ResNet{layers}", 10, ())
+    assert (found.network.title, found.classes, found.notes) == (f"ResNet{layers}", 10, ())
     assert set(found.values) == set(expected)
     headless = residual_net(tensors, head=False)
     assert headless.classes is None and set(found.values) - set(headless.values) == {"fc.weight", "fc.bias"}
@@ -61,8 +60,8 @@ def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
     ],
 )
 def test_any_number_of_blocks(blocks, kind, depth, title):
-    found = residual_net(state(blocks, kind=kind), head=True).architecture
-    assert (found.depth, found.title) == (depth, title)
+    found = residual_net(state(blocks, kind=kind), head=True).network
+    assert (found.torch.units, found.title) == (resnet_of(depth).torch.units, title)
 
 
 def test_missing_and_extra_tensors_are_named():
@@ -84,7 +83,7 @@ def test_another_head_is_left_out_by_no_head():
     tensors |= {"fc.1.weight": ones((5, 512)), "fc.1.bias": ones((5,))}
     refused(tensors, r"lacking fc\.weight, fc\.bias and with fc\.1\.weight, fc\.1\.bias; --no-head leaves the class")
     headless = residual_net(tensors, head=False)
-    assert headless.classes is None and set(headless.values) == set(resnet_of(18).shapes())
+    assert headless.classes is None and set(headless.values) == set(resnet_of(18).torch.shapes())
     refused(state() | {"aux.fc.weight": ones((5,)), "fc.x": ones(())}, r"but with aux\.fc\.weight$", head=False)
 
 
@@ -106,7 +105,10 @@ def test_other_stems(shape):
 def test_other_nets():
     refused({name: tensor for name, tensor in state().items() if "layer3" not in name}, "layer3 has 0 blocks, expected")
     many = {f"w{i:02}": ones((1,)) for i in range(12)}
-    refused(many, "its tensors are w00, w01, .*, w09 and 2 more: expected those of a ResNet, or of Effic")
+    refused(
+        many,
+        "its tensors are w00, w01, .*, w09 and 2 more: expected those of ResNet18, .*, EfficientNet-Lite0, Mob",
+    )
 
 
 def test_numbers_that_cannot_be():

@@ -1,46 +1,35 @@
 """ResNets read as graphs, and trained on real pictures, if only for a few iterations."""
 
-from functools import partial
-
 import pytest
 
+from latent_domains.convert.torch.caffe_weights import converted_net
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import METHODS
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.graph import kind
-from latent_domains.nets import lite0
-from latent_domains.nets.blocks import Normalisation
-from latent_domains.nets.resnet import DEPTHS, blocks, converted_net
+from latent_domains.networks.resnet import DEPTHS, blocks, resnet_of
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import layers, learners, parse
 from tests.pictures import QUICK, train
 from tests.programs import program
 
 
+@pytest.mark.parametrize("network", ["resnet18", "lite0", "mobilenet_v2"])
 @pytest.mark.parametrize(
-    ("network", "convert"),
-    [("resnet18", partial(converted_net, DEPTHS[18])), ("lite0", lite0.converted_net)],
-    ids=["resnet18", "lite0"],
+    ("method", "layer", "num_domains"), [("source_only", "bn", 0), ("mda", "mda", 4), ("dial", "mda", 2)]
 )
-@pytest.mark.parametrize(
-    ("method", "normalise"),
-    [
-        ("source_only", Normalisation("bn", 0, 0.95)),
-        ("mda", Normalisation("mda", 4, 0.95)),
-        ("dial", Normalisation("mda", 2, 0.95)),
-    ],
-)
-def test_converted_net_is_the_trained_one_up_to_its_features(method, normalise, network, convert):
+def test_converted_net_is_the_trained_one_up_to_its_features(method, layer, num_domains, network):
     trained = list(parse(nets_of("pacs", method, network=network)[1]["deploy"]).layer)
     assert [layer.name for layer in trained][-2:] == ["classifier", "prob"]
-    assert list(convert(normalise, None).to_proto().layer) == trained[:-2]
-    whole = list(convert(normalise, 10).to_proto().layer)
+    assert list(converted_net(NETWORKS[network], layer, num_domains, None).to_proto().layer) == trained[:-2]
+    whole = list(converted_net(NETWORKS[network], layer, num_domains, 10).to_proto().layer)
     assert whole[:-2] == trained[:-2] and [layer.name for layer in whole][-2:] == ["fc10", "prob"]
 
 
 @pytest.mark.parametrize("layers", DEPTHS)
 def test_layers_are_counted_as_their_net_is_called(layers):
-    net = converted_net(DEPTHS[layers], Normalisation("bn", 0, 0.95), 10).to_proto()
+    net = converted_net(resnet_of(layers), "bn", 0, 10).to_proto()
     shortcuts = [layer for layer in net.layer if layer.name.endswith("_branch1") and layer.type == "Convolution"]
     weighted = [layer for layer in net.layer if layer.type in ("Convolution", "InnerProduct")]
     assert len(weighted) - len(shortcuts) == layers and len(shortcuts) == (4 if layers >= 50 else 3)

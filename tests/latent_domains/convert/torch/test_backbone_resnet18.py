@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import pytest
 
-from latent_domains.convert.torch.resnet18_backbone import feature_backbone
+from latent_domains.convert.torch.backbone import feature_backbone
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.experiment.pretrained import RESNET18_CNTK
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.networks.resnet import RESNET18, RESNET18_CNTK
 from tests.latent_domains.convert.torch.onnx_nets import Builder
 
 MEAN = np.array([103.53, 116.28, 123.675], np.float32).reshape(3, 1, 1)
@@ -24,7 +24,7 @@ def test_features_and_statistics_are_those_of_eight_blocks(tmp_path):
     onnx.save(model, file)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     weights = replace(RESNET18_CNTK, file=PublishedFile("net.onnx", "mine", {"sha256": digest}, (), home="here"))
-    backbone = feature_backbone(weights, file)
+    backbone = feature_backbone(RESNET18, weights, file)
     assert (backbone.row_size, backbone.early_size) == (1024, 512)
     assert backbone.description["weights"] == digest
     picture = np.random.default_rng(1).integers(0, 256, (3, 256, 256)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The normalisation and the classifier of every branch that predicts domains, in all architectures.
+"""The normalisation and the classifier of every branch that predicts domains, in all networks.
 
 While w is nearly uniform, the entropy h_D makes the domain classifier follow the largest direction of the second moment
 of what it reads. Without normalisation that is the mean, which all images share, so all go into one domain.
@@ -8,16 +8,13 @@ of what it reads. Without normalisation that is the mean, which all images share
 from dataclasses import dataclass, field
 from typing import Any
 
-from caffe import layers as L
-from caffe.net_spec import NetSpec, Top
-
-from latent_domains.experiment.experiment import Experiment
-from latent_domains.nets.blocks import GAUSSIAN, Normalisation, batch_norm, inner_product
+from latent_domains.networks.blocks import GAUSSIAN, L, Normalisation, batch_norm, inner_product
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 @dataclass(frozen=True)
 class DomainClassifier:
-    """The last layer of an architecture's branches, called PREFIX_NAME."""
+    """The last layer of a network's branches, called PREFIX_NAME."""
 
     name: str = "fc"
     filler: dict[str, Any] = field(default_factory=lambda: GAUSSIAN)

@@ -5,15 +5,11 @@ namesake here. fc6 and fc7 keep the bias that BVLC's have, though the normalisat
 are not loaded begin as BVLC's did, biases at 0. Without normalisation there is BVLC's dropout instead.
 """
 
-from caffe import layers as L
-from caffe.net_spec import NetSpec, Top
-
-from latent_domains.experiment.experiment import Experiment
-from latent_domains.models.prototxt import net_text
-from latent_domains.nets.architecture import Architecture
-from latent_domains.nets.blocks import (
+from latent_domains.data.published_file import PublishedFile
+from latent_domains.networks.blocks import (
     GAUSSIAN,
     NARROW,
+    L,
     Normalisation,
     convolution,
     global_average,
@@ -21,7 +17,8 @@ from latent_domains.nets.blocks import (
     max_pool,
     relu,
 )
-from latent_domains.nets.comments import COMMENTS
+from latent_domains.networks.network import Network, Pretrained
+from latent_domains.networks.types import Experiment, NetSpec, Top
 
 FEATURES = "fc7"
 """The blob of the features that shallow methods take, N×4096, before fc7's ReLU."""
@@ -37,32 +34,32 @@ def branch(n: NetSpec, pool5: Top, experiment: Experiment, prefix: str) -> Top:
     return global_average(n, f"{prefix}_pool", relu(n, f"{prefix}_relu", pool5, in_place=False))
 
 
-def trunk(n: NetSpec, pool5: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The fully connected layers. Returns class scores N×classes."""
+def features(n: NetSpec, pool5: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The fully connected layers: N×4096."""
     fc6 = inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW)
     x = _dropout(n, "drop6", relu(n, "relu6", normalise(n, "fc6", fc6)), normalise)
     fc7 = inner_product(n, "fc7", x, 4096, bias=True, filler=NARROW)
-    return classifier(n, fc7, normalise, experiment)
+    return normalised_fc7(n, fc7, normalise, experiment)
 
 
-def classifier(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """fc7's normalisation and ReLU, the classifier, its normalisation. Returns class scores N×classes."""
+def normalised_fc7(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """fc7's normalisation and ReLU."""
     x = relu(n, "relu7", normalise(n, "fc7", fc7), in_place=normalise.layer != "none")
-    x = _dropout(n, "drop7", x, normalise)
-    x = inner_product(
-        n, "classifier", x, experiment.data.classes, bias=normalise.leaves_bias, filler=GAUSSIAN, lr_mult=10
-    )
+    return _dropout(n, "drop7", x, normalise)
+
+
+def normalised_classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
+    """The classifier and its normalisation. Returns class scores N×classes."""
+    classes, bias = experiment.data.classes, normalise.leaves_bias
+    x = inner_product(n, "classifier", features, classes, bias=bias, filler=GAUSSIAN, lr_mult=10)
     return normalise(n, "classifier", x)
 
 
-def feature_net() -> str:
-    """A deploy net from images (1×3×227×227) to FEATURES: BVLC's AlexNet as it was trained, without normalisation."""
-    n = NetSpec()
-    n.data = L.Input(shape={"dim": [1, 3, 227, 227]})
-    pool5 = _convolutions(n, n.data)
+def fc7_features(n: NetSpec, data: Top) -> None:
+    """From images (N×3×227×227) to FEATURES: BVLC's AlexNet as it was trained, without normalisation."""
+    pool5 = _convolutions(n, data)
     x = relu(n, "relu6", inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW, lr_mult=0))
     inner_product(n, FEATURES, x, 4096, bias=True, filler=NARROW, lr_mult=0)
-    return net_text("alexnet_fc7_features", n.to_proto(), COMMENTS)
 
 
 def _convolutions(n: NetSpec, data: Top) -> Top:
@@ -93,4 +90,38 @@ def _lrn(n: NetSpec, name: str, x: Top) -> Top:
     return n[name]
 
 
-ALEXNET = Architecture(stem, branch, trunk)
+# BVLC publishes the sha1 (models/bvlc_alexnet/readme.md); the sha256 is OpenVINO's open_model_zoo's, for the same URL.
+# NVIDIA's and MXNet's copies have that sha1.
+_WEIGHTS = Pretrained(
+    "alexnet",
+    "alexnet",
+    PublishedFile(
+        "bvlc_alexnet.caffemodel",
+        "BVLC's AlexNet",
+        {
+            "sha1": "9116a64c0fbe4459d18f4bb6b56d647b63920377",
+            "sha256": "4bff209a9837298157915ef50a4831a59636a6ca1a6b8ebacd990c3a5f3053e0",
+        },
+        (
+            "http://dl.caffe.berkeleyvision.org/bvlc_alexnet.caffemodel",
+            "https://nvidia.box.com/shared/static/5j264j7mky11q8emy4q14w3r8hl5v6zh.caffemodel",
+            "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/caffe/models/bvlc_alexnet/"
+            "bvlc_alexnet.caffemodel",
+        ),
+    ),
+    converted=False,
+)
+
+ALEXNET = Network(
+    "alexnet",
+    "AlexNet",
+    stem,
+    branch,
+    features,
+    classifier=normalised_classifier,
+    images="office31",
+    recipe="pacs",
+    megabytes=6000,
+    folder="alexnet",
+    weights=(_WEIGHTS,),
+)

@@ -16,20 +16,18 @@ import torch
 
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.net import blob_names, onnx_model
-from latent_domains.convert.torch.architectures import lite0_net
+from latent_domains.convert.torch.backbone import backbone, backbone_onnx, folded_model
 from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
 from latent_domains.convert.torch.contents import Checkpoint
-from latent_domains.convert.torch.conversion import LITE0_STANDARDISATION
-from latent_domains.convert.torch.lite0_backbone import backbone, backbone_onnx, folded_model
 from latent_domains.convert.torch.read import read_checkpoint
-from latent_domains.convert.torch.reference import torch_lite0
+from latent_domains.convert.torch.reference import torch_net
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.networks import LITE0
 from latent_domains.models.model import Array, Model, forward, load, open_net, weights_bytes
 from latent_domains.models.onnx_runtime import Runtime, with_outputs
 from latent_domains.nets.family import deploy_net
-from latent_domains.nets.lite0 import EARLY, POOLED, PREPROCESSING
+from latent_domains.networks.inverted_residuals import POOLED
+from latent_domains.networks.lite0 import LITE0
 from tests.latent_domains.convert.torch.lite0_net import Lite0
 
 pytestmark = pytest.mark.torch
@@ -38,6 +36,8 @@ SAMPLE = Path(os.environ.get("DATA_MIRROR", "missing")) / "pacs_sample" / "photo
 
 NOISE = 2
 
+FILE, EARLY = in_package(LITE0.weights[0].file), LITE0.backbone.early
+
 IMAGENET = {"dog": range(151, 269), "elephant": (101, 385, 386), "guitar": (402, 546), "horse": (339,)}
 """ImageNet's classes for PACS's; it has no giraffe, no house and no person."""
 
@@ -45,13 +45,13 @@ IMAGENET = {"dog": range(151, 269), "elephant": (101, 385, 386), "guitar": (402,
 @pytest.fixture(scope="module")
 def net() -> Lite0:
     net = Lite0()
-    net.load_state_dict(torch.load(in_package(LITE0), weights_only=True))
+    net.load_state_dict(torch.load(FILE, weights_only=True))
     return net.eval()
 
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return folded_model(read_checkpoint(in_package(LITE0), head=True))
+    return folded_model(read_checkpoint(FILE, head=True), LITE0.torch.standardisation)
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +68,9 @@ def pixels() -> Array:
     for i in range(0 if files else 3):
         picture = cv2.resize(rng.integers(0, 256, (8, 8, 3)).astype(np.uint8), (227, 227))
         pictures.append(cv2.circle(picture, (110, 110), 20 + 20 * i, (255, 60 * i, 30), -1))
-    sized = [cv2.resize(picture, PREPROCESSING.stored_shape[:0:-1]).transpose(2, 0, 1) for picture in pictures]
-    noise = rng.integers(0, 256, (NOISE, *PREPROCESSING.stored_shape)).astype(np.uint8)
-    return PREPROCESSING.inputs([*noise, *sized]) + 127
+    sized = [cv2.resize(picture, LITE0.pixels.stored_shape[:0:-1]).transpose(2, 0, 1) for picture in pictures]
+    noise = rng.integers(0, 256, (NOISE, *LITE0.pixels.stored_shape)).astype(np.uint8)
+    return LITE0.pixels.inputs([*noise, *sized]) * 128 + 127
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +90,8 @@ def assert_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
 
 def test_tensors_are_those_of_pytorchs_net(net: Lite0) -> None:
     state = {name: tuple(value.shape) for name, value in net.state_dict().items() if "num_batches" not in name}
-    assert lite0_net().shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
-    found = read_checkpoint(in_package(LITE0), head=True)
+    assert LITE0.torch.shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
+    found = read_checkpoint(FILE, head=True)
     assert found.classes == 1000 and set(found.values) == set(state) and found.notes == ()
 
 
@@ -109,7 +109,7 @@ def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: d
 
 def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
     """What the program compares with, without PyTorch."""
-    found = torch_lite0(read_checkpoint(in_package(LITE0), head=True), LITE0_STANDARDISATION).run(pixels)
+    found = torch_net(read_checkpoint(FILE, head=True), LITE0.torch.standardisation).run(pixels)
     found = {name.removesuffix("_scale").removesuffix("_bn"): values for name, values in found.items()}
     assert set(found) < set(expected) and {"conv1", *EARLY, POOLED, "fc1000"} <= set(found)
     assert_close(found, {name: expected[name] for name in found})
@@ -132,11 +132,11 @@ def test_opencv_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expect
 
 
 def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Array]) -> None:
-    few, found = pixels[:2], backbone_onnx()
+    few, found = pixels[:2], backbone_onnx(LITE0, FILE)
     onnx.checker.check_model(found, full_check=True)
     assert [output.name for output in found.graph.output] == [POOLED]
     convolutions = {name for name in expected if name.startswith("conv") or "_" in name}
-    assert set(backbone().blobs) == convolutions
+    assert set(backbone(LITE0, FILE).blobs) == convolutions
     rows = Runtime(with_outputs(found, [POOLED, *EARLY]).SerializeToString()).forward({"data": few - 127})
     assert_close(rows, {name: expected[name][:2] for name in rows})
     assert [rows[name].shape[1] for name in (POOLED, *EARLY)] == [1280, 16, 24]
@@ -144,12 +144,12 @@ def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Ar
 
 def begun(net: Checkpoint, num_domains: int = 0) -> Model:
     """What fine-tuning begins with."""
-    return caffe_model(net, LITE0_STANDARDISATION, Pixels((127,) * 3, 1 / 128), num_domains)
+    return caffe_model(net, LITE0.torch.standardisation, Pixels((127,) * 3, 1 / 128), num_domains)
 
 
 def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: dict[str, Array]) -> None:
     """Before their BN is folded: with BN alone, and with mDA, of which every domain begins with these statistics."""
-    net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3]
+    net, few = read_checkpoint(FILE, head=False), pixels[:3]
     wanted = {name: values[:3] for name, values in expected.items() if name != "fc1000"}
     for model in (begun(net), begun(net, 3)):
         found = forward(load(model), (few - 127) / 128)
@@ -172,12 +172,12 @@ def test_stock_caffe_pads_by_zeros_in_kernels(model: Model, pixels: Array, expec
 def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array, tmp_path: Path) -> None:
     """A frozen-statistics forward of an experiment's net, on squares of 64, and the net that makes features."""
     experiment = make_experiment("pacs", method, network="lite0", image_size=64)
-    net, few = read_checkpoint(in_package(LITE0), head=False), pixels[:3, :, 80:144, 80:144] - 127
+    net, few = read_checkpoint(FILE, head=False), pixels[:3, :, 80:144, 80:144] - 127
     begin = begun(net, experiment.num_domains if method == "mda" else 0)
     (tmp_path / "begin.caffemodel").write_bytes(weights_bytes(begin))
     tuned = open_net(deploy_net(experiment).to_proto(), caffe.TEST)
     tuned.copy_from(str(tmp_path / "begin.caffemodel"))
-    expected = forward(load(backbone()), few)
+    expected = forward(load(backbone(LITE0, FILE)), few)
     found = forward(tuned, few * np.float32(experiment.data.scale))
     assert tuned.blobs["data"].data.shape == (3, 3, 64, 64) and tuned.blobs["conv2"].data.shape[2:] == (2, 2)
     assert_close(found, {POOLED: expected[POOLED]})

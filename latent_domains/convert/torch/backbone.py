@@ -1,0 +1,98 @@
+"""Networks as backbones: the nets that make features of pictures, and statistics of blocks, of published weights."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto
+
+from latent_domains.backbones.extraction import Extractor, onnx_extractor, style_dataset
+from latent_domains.backbones.onnx_backbone import OnnxBackbone
+from latent_domains.common.program import ROOT
+from latent_domains.convert.fold.fold import fold
+from latent_domains.convert.onnx.export import PRODUCER
+from latent_domains.convert.onnx.net import onnx_model
+from latent_domains.convert.torch.caffe_weights import caffe_model, usual_pixels
+from latent_domains.convert.torch.contents import Checkpoint
+from latent_domains.convert.torch.conversion import standardisation_of
+from latent_domains.convert.torch.read import read_checkpoint
+from latent_domains.data.published_file import in_package
+from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset, input_of
+from latent_domains.experiment.pretrained import at_hand, get_pretrained, published
+from latent_domains.models.model import Model, load
+from latent_domains.networks.lite0 import LITE0
+from latent_domains.networks.network import Network, Pretrained, Standardisation
+
+FOLDER = ROOT / "data" / "weights"
+
+
+def get_weights(network: Network, folder: Path = FOLDER) -> tuple[Pretrained, Path]:
+    """A backbone's weights and their file: in their Python package, or at hand in the ``folder``, or fetched.
+
+    Raises ProgramError if they cannot be had.
+    """
+    weights = network.weights[0]
+    if weights.file.package:
+        return weights, in_package(weights.file)
+    weights, file = get_pretrained(at_hand(network.name, folder), folder)
+    print(f"{file}: {weights.title}")
+    return weights, file
+
+
+def backbone(network: Network, file: Path) -> Model:
+    """The net up to the features. Blocks that the file has beyond the network's are left out."""
+    net = read_checkpoint(file, head=False)
+    values = {name: net.values[name] for name in network.torch.shapes()}
+    return folded_model(replace(net, network=network, values=values, own=None), _standardisation(network, file))
+
+
+def folded_model(net: Checkpoint, standardisation: Standardisation) -> Model:
+    """The net itself with its BN, and the scale of its pixels, in the convolutions: B, G, R less a mean enter."""
+    pixels = usual_pixels(net.network, standardisation)
+    folded, conv1 = fold(caffe_model(net, standardisation, pixels), stock=False).model, net.network.torch.units[0].name
+    folded.blobs[conv1][0] = folded.blobs[conv1][0] * np.float32(pixels.scale)
+    return folded
+
+
+def backbone_onnx(network: Network, file: Path) -> ModelProto:
+    """:func:`backbone` as ONNX, by Caffe's names; the output is the features."""
+    model = backbone(network, file)
+    return onnx_model(model, load(model), producer=PRODUCER, about=f"{network.title} of {file.name}", metadata={})
+
+
+def feature_backbone(
+    network: Network, weights: Pretrained, file: Path, blocks: Sequence[str] | None = None, size: int | None = None
+) -> OnnxBackbone:
+    """The backbone of ``weights``, which are in ``file``: its features are the last average, and statistics of blocks.
+
+    These are ``blocks`` (None: the network's early ones). Pictures are resized to ``size`` first (None: they are stored
+    as it takes them). They enter as B, G, R less the mean that the weights were trained with.
+    """
+    return OnnxBackbone(
+        backbone_onnx(network, file),
+        weights.name,
+        weights.file.hashes["sha256"],  # that of the model depends on the version of onnx
+        layer=network.torch.pooled,
+        early=network.backbone.early if blocks is None else blocks,
+        size=size,
+        crop=input_of(network).crop,
+        mean=usual_pixels(network, _standardisation(network, file)).mean,
+    )
+
+
+def style_backbone(blocks: Sequence[str] | None = LITE0.backbone.middle, size: int | None = None) -> OnnxBackbone:
+    """The backbone by whose statistics of ``blocks`` domains are found; as :func:`feature_backbone`."""
+    return feature_backbone(LITE0, *get_weights(LITE0), blocks, size)
+
+
+def style_features(images: Dataset, jobs: int, made_by: str) -> tuple[Dataset, Extractor]:
+    """The dataset of statistics of these pictures' style, and the extractor for pictures of any stored size."""
+    size = None if images.stored_shape == PICTURE_SHAPE else PICTURE_SHAPE[-1]
+    of_style = style_backbone(size=size)
+    dataset = style_dataset(images, len(of_style.early_means), made_by)
+    return dataset, onnx_extractor(of_style, LITE0.name, jobs, style=True)
+
+
+def _standardisation(network: Network, file: Path) -> Standardisation:
+    return standardisation_of(network, published(file))
