@@ -60,6 +60,8 @@ def test_domains_of_one_folder_of_classes(looks, tmp_path):
     text = text_of(out / "report.html")
     assert "90 pictures: 2 latent domains" in text and "cross" in (out / "report.html").read_text()
     assert "block4c, block5c, block6d" in text and "s₂" in text
+    assert "  s₁: 45 pictures, stability " in done.stdout and "domain 1" not in done.stdout
+    assert "What differs by itself" in text and "png 100 %" in text
     assert names(out) == ["domains.csv", "figures", "report.html", "statistics"]
     assert cv2.imread(str(out / "figures" / "latent-domains.png")).std() > 3
 
@@ -101,7 +103,7 @@ def test_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_p
     assert "2 pictures: one domain (too few pictures to look for more)" in done.stdout
     assert "purity" not in done.stdout and "Warning" not in done.stderr
     text = text_of(tmp_path / "out" / "report.html")
-    assert "There are too few pictures to divide" in text and "purity" not in text and "-1.00" not in text
+    assert "to count domains, 40 different pictures are needed" in text and "purity" not in text and "-1.00" not in text
 
 
 def test_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tmp_path):
