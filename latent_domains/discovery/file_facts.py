@@ -65,29 +65,31 @@ def file_facts(files: Sequence[Path]) -> FileFacts:
 
 
 def what_differs(facts: Sequence[FileFacts], names: Sequence[str]) -> list[str]:
-    """What tells domains apart by itself, in words; facts are those of each domain."""
+    """What tells domains apart by itself, in words, by facts of each domain; one without pictures is left out."""
+    there = [(one, name) for one, name in zip(facts, names, strict=True) if len(one.side)]
+    if len(there) < 2:
+        return []
+    facts, names = zip(*there, strict=True)
     said = []
     for title, unit, values in (
         ("size", "² pixels", [one.side for one in facts]),
         ("bytes", " kB", [one.kilobytes for one in facts]),
         ("sharpness", "", [one.sharpness for one in facts]),
     ):
-        medians = [float(np.median(of)) if len(of) else np.nan for of in values]
-        low, high = int(np.argsort(medians)[0]), int(np.argsort(medians)[np.isfinite(medians).sum() - 1])
+        medians = [float(np.median(of)) for of in values]
+        low, high = int(np.argmin(medians)), int(np.argmax(medians))
         if _above(values[high], values[low]) >= APART:
             said.append(
                 f"{title} (median {medians[low]:.0f}{unit} in {names[low]}, {medians[high]:.0f} in {names[high]})"
             )
     for kind in sorted({name for one in facts for name in one.formats}):
-        _add_share(said, kind, [one.formats[kind] / max(1, len(one.side)) for one in facts], names)
-    _add_share(said, "gray", [float(one.gray.mean()) if len(one.gray) else 0.0 for one in facts], names)
+        _add_share(said, kind, [one.formats[kind] / len(one.side) for one in facts], names)
+    _add_share(said, "gray", [float(one.gray.mean()) for one in facts], names)
     return said
 
 
 def _above(high: NDArray[np.float64], low: NDArray[np.float64]) -> float:
     """How often a number of the one is larger than one of the other, from 0 to 1 (the area under the ROC curve)."""
-    if not len(high) or not len(low):
-        return 0.0
     difference = high[:, np.newaxis] - low
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 

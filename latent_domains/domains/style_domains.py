@@ -322,7 +322,7 @@ _Way = Callable[[_Part, int], Division]
 def _holds(whole: _Part, k: int, way: _Way) -> float:
     """How far domains are found again in halves of the pictures: 0 as those of clouds, 1 fully."""
     few = whole.alone(np.random.default_rng([whole.seed, k]).permutation(len(whole.rows))[:HOLDS_OF])
-    if len(few.rows) < ENOUGH or few.different < ENOUGH:
+    if few.different < max(ENOUGH, 2 * k):
         return 0.0
     rows = standardised(few.rows)
     means = effects(rows, few.classes, np.ones((len(rows), 1)))[0][few.classes]
