@@ -46,7 +46,7 @@ FEW = 2 * PICTURES_A_DIRECTION
 """If a number of domains is asked for, parts with so many pictures are ordered by their halves' agreement."""
 
 MOST = 8
-"""Domains, where no number is asked for."""
+"""Domains, where no number is asked for; with more, plain clusters are not compared."""
 
 AGAIN = 5
 """Halves in which the domains are looked for again."""
@@ -241,7 +241,8 @@ def _overall(whole: _Part, k: int) -> float:
 
 
 def _find(whole: _Part, k: int | None) -> StyleDomains:
-    by_kmeans = k is not None and k > 1 and _holds(whole, k, _clusters) > _holds(whole, k, _divide) + HOLDS_MORE
+    compared = k is not None and 1 < k <= MOST  # with more it would take minutes
+    by_kmeans = compared and _holds(whole, k, _clusters) > _holds(whole, k, _divide) + HOLDS_MORE
     way = _clusters if by_kmeans else _divide
     found = way(whole, k)
     stability = _stability(whole, found, way)
