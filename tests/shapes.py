@@ -1,5 +1,6 @@
 """Class-folder trees of small pictures: three shapes, in another colour and on another ground in each domain."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import cv2
@@ -40,3 +41,13 @@ def plant_domain(folder: Path, look: str, each: int = 6) -> Path:
             seed = 1000 * list(LOOKS).index(look) + 100 * label + number
             cv2.imwrite(str(folder / shape / f"{number}.png"), picture(shape, look, seed))
     return folder
+
+
+def mix_domains(domains: Iterable[Path], mixed: Path) -> Path:
+    """Make ``mixed``/CLASS/DOMAIN_N.png: links to the pictures of all ``domains``."""
+    for domain in domains:
+        for shape in CLASSES:
+            (mixed / shape).mkdir(parents=True, exist_ok=True)
+            for file in (domain / shape).iterdir():
+                (mixed / shape / f"{domain.name}_{file.name}").symlink_to(file)
+    return mixed

@@ -9,7 +9,7 @@ import numpy as np
 
 from latent_domains.adapt.comparisons import result_lines
 from latent_domains.adapt.task import Paths, Task, plan_style
-from latent_domains.baselines.linear import EPS, LinearHead
+from latent_domains.baselines.linear import LinearHead, standardised
 from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.common.files import write_csv, write_text
 from latent_domains.common.program import from_root
@@ -54,11 +54,9 @@ def write_domain_model(task: Task, folder: RunFolder, *, jobs: int) -> None:
     paths, skip = task.paths, {"jobs": jobs, "skip_unreadable": True}
     build_missing([part for part in plan_style(task, paths.style, **skip) if not is_lmdb(part.path)])
     rows, _ = statistics_of(Pictures(folder.experiment, paths.data))
-    mean, deviation = rows.mean(axis=0), np.sqrt(rows.var(axis=0) + EPS)
     w = np.concatenate([*given_domains(folder).values()]).astype(np.float64)
-    head = LinearHead.distil((rows - mean) / deviation, w)
-    made = made_by(style_backbone())
-    LinearDomains(mean, deviation, head.weights, head.bias, made).write(paths.domain_model)
+    head = LinearHead.distil(standardised(rows), w).of_raw(rows)
+    LinearDomains(head.weights, head.bias, made_by(style_backbone())).write(paths.domain_model)
 
 
 def write_readme(task: Task, folder: RunFolder) -> None:

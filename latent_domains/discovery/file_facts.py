@@ -13,12 +13,13 @@ SAMPLE = 100
 """Pictures of each domain that are looked at."""
 
 APART = 0.9
-"""A domain differs if so many of its pictures are above, or below, another's; of formats and gray, by so much less."""
+"""Domains differ in a number if a picture of the one so often has a larger one than a picture of the other."""
 
 GRAY = 2
 """Channels that differ by so much at most, in the mean, are those of a gray picture."""
 
 SHARE_APART = 0.5
+"""Domains differ in their formats, or in gray, if the shares do by so much."""
 
 
 @dataclass(frozen=True)

@@ -17,20 +17,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LinearDomains:
-    """Probabilities of k domains: the softmax of ``weights`` (k×f) times standardised statistics, and ``bias`` (k).
+    """Probabilities of k domains: the softmax of ``weights`` (k×f) times the statistics, and ``bias`` (k).
 
-    ``made`` says how the backbone made the statistics, ``mean`` and ``deviation`` (f) standardise them.
+    ``made`` says how the backbone made the statistics.
     """
 
-    mean: Floats
-    deviation: Floats
     weights: Floats
     bias: Floats
     made: str
 
     def probabilities(self, rows: Floats) -> Floats:
         """w (n×k) of statistics (n×f)."""
-        return softmax((rows - self.mean) / self.deviation @ self.weights.T + self.bias, axis=1)
+        return softmax(rows @ self.weights.T + self.bias, axis=1)
 
     def write(self, file: Path) -> None:
         """Write the file."""

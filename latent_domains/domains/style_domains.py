@@ -6,7 +6,7 @@ longest one the more pictures there are. So they must agree more than halves of 
 (a null reference, as in SigClust, Liu et al. 2008).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -100,18 +100,13 @@ class Agreement:
     @cached_property
     def cloud(self) -> float:
         """That of halves of clouds: points from a normal distribution with the pictures' covariance."""
-        variances, vectors = np.linalg.eigh(np.cov(self._rest.T).reshape(self._rest.shape[1], -1))
-        shape = vectors * np.sqrt(np.maximum(variances, 0))
-        clouds = []
-        for number in range(CLOUDS):
-            points = np.random.default_rng([self.seed, number]).standard_normal(self._rest.shape) @ shape.T
-            clouds.append(_halves_agree(points, self.k, [self.seed, number], CLOUD_DRAWS))
-        return float(np.mean(clouds))
+        clouds = enumerate(_clouds(self._rest, self.seed))
+        return float(np.mean([_halves_agree(points, self.k, [self.seed, i], CLOUD_DRAWS) for i, points in clouds]))
 
     @property
     def beyond_cloud(self) -> float:
         """0 as in a cloud, 1 if halves agree fully."""
-        return (self.halves - self.cloud) / (1 - self.cloud) if self.cloud < 1 else 0.0
+        return _beyond(self.halves, self.cloud)
 
     @cached_property
     def _rest(self) -> Rows:
@@ -306,7 +301,7 @@ def explained(classes: Numbers, division: NDArray[np.generic]) -> float:
 def _clusters(whole: _Part, k: int) -> Division:
     """K-means of the standardised statistics less the means of the classes; all clusters are spheres of one size."""
     rows = standardised(whole.rows)
-    rows = rows - effects(rows, whole.classes, np.ones((len(rows), 1)))[0][whole.classes]
+    rows = rows - _class_means(rows, whole.classes)
     found = np.eye(k)[kmeans(rows, k, [whole.seed], STARTS)]
     found = found[:, np.argsort(-found.sum(axis=0), kind="stable")]
     distances = squared_distances(rows, found.T @ rows / np.maximum(found.sum(axis=0), 1)[:, np.newaxis])
@@ -326,27 +321,50 @@ def _holds(whole: _Part, k: int, way: _Way) -> float:
     if few.different < max(ENOUGH, 2 * k):
         return 0.0
     rows = standardised(few.rows)
-    means = effects(rows, few.classes, np.ones((len(rows), 1)))[0][few.classes]
-    variances, vectors = np.linalg.eigh(np.cov((rows - means).T).reshape(rows.shape[1], -1))
-    shape = vectors * np.sqrt(np.maximum(variances, 0))
-    clouds = []
-    for number in range(CLOUDS):
-        points = np.random.default_rng([whole.seed, number]).standard_normal(rows.shape) @ shape.T
-        clouds.append(_found_again(replace(few, rows=points + means), k, way, 2))
-    cloud = float(np.mean(clouds))
-    return (_found_again(few, k, way, AGAIN) - cloud) / (1 - cloud) if cloud < 1 else 0.0
+    means = _class_means(rows, few.classes)
+    clouds = _clouds(rows - means, whole.seed)
+    cloud = float(np.mean([_found_again(replace(few, rows=points + means), k, way, 2) for points in clouds]))
+    return _beyond(_found_again(few, k, way, AGAIN), cloud)
 
 
 def _found_again(whole: _Part, k: int, way: _Way, draws: int) -> float:
     """The mean adjusted Rand index with what is found in halves of the pictures."""
     from sklearn.metrics import adjusted_rand_score  # a second to import
 
-    found, scores = way(whole, k).domains, []
-    for draw in range(draws):
-        half = np.random.default_rng([whole.seed, draw]).permutation(len(found))[: max(k, len(found) // 2)]
-        if (part := whole.alone(half)).different >= k:
-            scores.append(adjusted_rand_score(found[half], way(part, k).domains))
+    found = way(whole, k).domains
+    halves = _in_halves(whole, k, way, range(draws))
+    scores = [adjusted_rand_score(found[half], again) for half, again in halves]
     return float(np.mean(scores)) if scores else 0.0
+
+
+def _in_halves(whole: _Part, k: int, way: _Way, draws: Iterable[int]) -> Iterator[tuple[Numbers, Numbers]]:
+    """Random halves of the pictures, by their places, and the domain of each picture as found in the half alone.
+
+    A half with fewer than ``k`` different pictures is left out.
+    """
+    number = len(whole.rows)
+    for draw in draws:
+        half = np.random.default_rng([whole.seed, draw]).permutation(number)[: max(k, number // 2)]
+        if (part := whole.alone(half)).different >= k:
+            yield half, way(part, k).domains
+
+
+def _class_means(rows: Rows, classes: Numbers) -> Rows:
+    """For each row the mean of its class."""
+    return effects(rows, classes, np.ones((len(rows), 1)))[0][classes]
+
+
+def _clouds(rows: Rows, seed: int) -> Iterator[Rows]:
+    """Yield CLOUDS clouds of as many points, from a normal distribution with the rows' covariance."""
+    variances, vectors = np.linalg.eigh(np.cov(rows.T).reshape(rows.shape[1], -1))
+    shape = vectors * np.sqrt(np.maximum(variances, 0))
+    for number in range(CLOUDS):
+        yield np.random.default_rng([seed, number]).standard_normal(rows.shape) @ shape.T
+
+
+def _beyond(found: float, cloud: float) -> float:
+    """How far an agreement is beyond that of clouds: 0 as theirs, 1 if full."""
+    return (found - cloud) / (1 - cloud) if cloud < 1 else 0.0
 
 
 def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:
@@ -362,19 +380,16 @@ def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:
     return float(np.mean(scores))
 
 
-def _stability(whole: _Part, division: Division, way: "_Way") -> list[float]:
+def _stability(whole: _Part, division: Division, way: _Way) -> list[float]:
     """For each domain the mean Jaccard index with the most similar one that is found in half of the pictures alone."""
     if (k := division.k) == 1:
         return [1.0]
     found = []
-    for draw in tqdm(range(AGAIN), "stability", unit="half", delay=2, leave=False):
-        number = len(whole.rows)
-        half = np.random.default_rng([whole.seed, draw]).permutation(number)[: max(k, number // 2)]
-        if (part := whole.alone(half)).different >= k:
-            again = way(part, k)
-            counts = np.eye(k)[division.domains[half]].T @ np.eye(k)[again.domains]
-            union = counts.sum(axis=1, keepdims=True) + counts.sum(axis=0) - counts
-            found.append((counts / np.maximum(union, 1)).max(axis=1))
+    draws = tqdm(range(AGAIN), "stability", unit="half", delay=2, leave=False)
+    for half, again in _in_halves(whole, k, way, draws):
+        counts = np.eye(k)[division.domains[half]].T @ np.eye(k)[again]
+        union = counts.sum(axis=1, keepdims=True) + counts.sum(axis=0) - counts
+        found.append((counts / np.maximum(union, 1)).max(axis=1))
     return np.mean(found, axis=0).tolist() if found else [0.0] * k
 
 

@@ -16,7 +16,7 @@ from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.run_folder import RunFolder
 from tests import shapes
 from tests.programs import program
-from tests.shapes import CLASSES, plant_domain
+from tests.shapes import CLASSES, mix_domains, plant_domain
 
 pytestmark = pytest.mark.program
 
@@ -36,14 +36,8 @@ def write(file: Path, table: list[list[str]]) -> Path:
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source that mixes two looks, 90 pictures, and a target."""
     folder = tmp_path_factory.mktemp("looks")
-    for look in ("night", "day"):
-        plant_domain(folder / look, look, 15)
-    mixed = folder / "mixed"
-    for shape in CLASSES:
-        (mixed / shape).mkdir(parents=True)
-        for look in ("night", "day"):
-            for file in (folder / look / shape).iterdir():
-                (mixed / shape / f"{look}_{file.name}").symlink_to(file)
+    looks = [plant_domain(folder / look, look, 15) for look in ("night", "day")]
+    mixed = mix_domains(looks, folder / "mixed")
     return mixed, plant_domain(folder / "dusk", "dusk", 5)
 
 

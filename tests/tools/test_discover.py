@@ -10,7 +10,7 @@ import pytest
 
 from tests.pictures import sample
 from tests.programs import Done, names, program
-from tests.shapes import CLASSES, picture, plant_domain
+from tests.shapes import CLASSES, mix_domains, picture, plant_domain
 
 pytestmark = pytest.mark.program
 
@@ -42,12 +42,7 @@ def fails(done: Done, *words: str) -> None:
 
 def test_domains_of_one_folder_of_classes(looks, tmp_path):
     """No domain labels: the pictures of two looks lie in the same class folders."""
-    mixed = tmp_path / "mixed"
-    for shape in CLASSES:
-        (mixed / shape).mkdir(parents=True)
-        for look in ("night", "day"):
-            for file in (looks / look / shape).iterdir():
-                (mixed / shape / f"{look}_{file.name}").symlink_to(file)
+    mixed = mix_domains((looks / look for look in ("night", "day")), tmp_path / "mixed")
     out = tmp_path / "out"
     done = program("discover", mixed, "--k", 2, "--out", out, "--jobs", 1, "--figures", out / "figures")
     assert done.returncode == 0, done.stderr
