@@ -120,7 +120,7 @@ def _options() -> argparse.Namespace:
     add_method_options(
         parser,
         recipe="the network's",
-        method="style_w on features, except with options of mda, else mda",
+        method="style_w for lite0, except with options of mda, else mda",
         iterations=f"{ITERATIONS} for lite0 with --fine-tune, else the network's",
         k="counted, as by tools.discover, for clusters of style; else the number of sources, or 2 for a single one",
         k_target="1",

@@ -16,12 +16,14 @@ from latent_domains.runs.run_folder import RunFolder
 def with_counted_domains(task: Task, decision: Decision, *, jobs: int, skip_unreadable: bool) -> Task:
     """The task with as many domains as are counted in its sources; of a single one the method is DIAL.
 
-    A training that goes on has those that it began with. Prints what was found, and writes the page that shows it.
+    A training that goes on has those that it began with, a fine-tuned backbone those of its features alone. Prints what
+    was found, and writes the page that shows it.
     """
     if not task.counts_domains:
         return task
-    if not decision.begins:
-        method = RunFolder.load(task.paths.run).experiment.method
+    if not decision.begins or task.learner.features_alone:
+        counted = task.paths if not decision.begins else task.paths.features
+        method = RunFolder.load(counted.run).experiment.method
         if method.name == "style_w" and not method.counted:
             return task  # begun when the number of sources was the usual one
         k = method.source_domains(1)

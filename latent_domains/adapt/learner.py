@@ -20,8 +20,9 @@ CHOICES = (*BACKBONES, *_FINE_TUNED)
 """The networks that can be trained: on a backbone's features, or fine-tuned."""
 
 STYLE = "style_w"
-"""The method on a backbone's features. Clusters of style are nearer to PACS's true source domains (NMI 0.90) than what
-mDA's branch finds there (0.70). No accuracy on a target was used for the choice (results/pacs_domains)."""
+"""The method for a backbone, on its features or fine-tuned. Clusters of style are nearer to PACS's true source domains
+(NMI 0.90) than what mDA's branch finds there (0.70). No accuracy on a target was used for the choice
+(results/pacs_domains)."""
 
 OF_MDA = ("branch_norm", "branch_input", "no_w_gradient", "known_share", "style_share", "permuted_w", "lambda_b")
 OF_MDA += ("domain_gain", "lambda_d", "lambda_t")
@@ -114,14 +115,14 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _usual_method(learner: Learner, chosen: Mapping[str, Any]) -> str:
-    """Return mDA for nets and where an option asks for its branch; on features clusters, or DIAL for a single one.
+    """Return clusters of style for a backbone, or DIAL for a single one; mDA for others or by its options.
 
     A file of domains stands for itself if it knows all of them; else mDA's branch decides about the others.
     """
     asked = any(chosen.get(name) not in (None, SETTINGS[name].default) for name in OF_MDA)
     if (file := chosen.get("domains")) and not asked:
         return "multi_source" if read_domains_file(file).all_known else "mda"
-    if asked or not learner.on_features:
+    if asked or learner.network not in BACKBONES:
         return "mda"
     return "dial" if chosen.get("k") == 1 else STYLE
 

@@ -167,7 +167,7 @@ def extract_features(
         of, network = replace(task.pictures, name=paths.name), NETWORKS[task.learner.network]
         extractor = extraction.onnx_extractor(feature_backbone(network, *get_weights(network)), network.name, jobs)
         parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
-    if experiment.method.reads_style and not (task.counted and replace_others):  # else they were just made
+    if experiment.method.reads_style:
         style = plan_style(task, paths.style, jobs=jobs, skip_unreadable=skip_unreadable)
         parts += style if replace_others else [part for part in style if not _is_of_lmdb(part.path)]
     build_missing(parts, force=replace_others)

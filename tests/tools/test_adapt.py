@@ -19,7 +19,6 @@ import pytest
 
 from latent_domains.adapt import stages
 from latent_domains.adapt.choice import CANDIDATES, Choice
-from latent_domains.adapt.learner import ON_FEATURES
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.files import sha256
 from latent_domains.common.gpus import has_cuda
@@ -429,13 +428,6 @@ def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_iterations_on_features() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(ON_FEATURES, "iterations", 100)
-        yield
-
-
 @pytest.fixture(scope="module")
 def pacs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few pictures of four classes in three domains of PACS."""
@@ -580,12 +572,12 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
 def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
-    assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE, "features", "weights"} - {"held_out", OF_CLUSTERS}
-    assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE} - {"lock", "settings.json", OF_CLUSTERS}
+    assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE, "features", "weights"} - {"held_out"}
+    assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE, "discovery.html"} - {"lock", "settings.json"}
     tuned, alone = RunFolder.load(out / "run"), RunFolder.load(out / "features" / "run")
     net = tuned.experiment.net
     assert (net.network, net.image_size, tuned.experiment.recipe.iterations) == ("lite0", 64, 4)
-    assert alone.experiment.recipe.iterations == 100 and alone.experiment.method.branch_input == "early"
+    assert alone.experiment.method == tuned.experiment.method  # with as many domains as were counted once
     assert tuned.experiment.data.images == alone.experiment.data.images == "out"
     assert len(rows(out / "predictions.csv")) == 20
     choice = Choice.read(out / "features" / "choice.json")
@@ -604,8 +596,7 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     for text in (after, (out / "README.txt").read_text()):
         assert all(line in text for line in lines)
     report = (out / "report.html").read_text()
-    title = "mDA, k=2, centred logits"
-    assert f"{title} on lite0" in report and f"{title}, branch on early statistics" in report
+    assert f"{tuned.experiment.title} on lite0" in report and alone.experiment.title in report
     assert "on features of lite0" in report and BASELINES["logistic"] in report
 
 

@@ -52,7 +52,8 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
     ],
 )
 def test_the_usual_method(network, options, expected):
-    assert with_defaults(Learner(network), {"method": None, **options})["method"] == expected
+    for fine_tune in (False, True):
+        assert with_defaults(Learner(network, fine_tune), {"method": None, **options})["method"] == expected
 
 
 @pytest.mark.parametrize(
