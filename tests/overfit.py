@@ -18,7 +18,7 @@ import numpy as np
 from google.protobuf import text_format
 
 from latent_domains.common.arguments import positive, program_parser
-from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import curves
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data.image_datum import Format

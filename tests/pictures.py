@@ -16,14 +16,13 @@ import cv2
 import numpy as np
 import pytest
 
-from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import start
+from latent_domains.common.caffe_process import curves, start
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry, read_class_tree
 from latent_domains.data.image_lmdb import build
+from latent_domains.data.preprocessing import stored_side
 from latent_domains.data.sets.published import PACS
-from latent_domains.data.sizes import stored_side
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder

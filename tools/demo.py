@@ -13,8 +13,8 @@ if __name__ == "__main__":
 from pathlib import Path
 
 from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
-from latent_domains.common.markdown import table
 from latent_domains.common.program import ROOT
+from latent_domains.common.wording import table
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo as demo_data

@@ -28,10 +28,10 @@ from pathlib import Path
 from latent_domains.common.arguments import add_image_options, natural, program_parser
 from latent_domains.common.program import ROOT
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
+from latent_domains.data.preprocessing import SEEN, STORED
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
-from latent_domains.data.sizes import SEEN, STORED
 
 
 def _options() -> argparse.Namespace:

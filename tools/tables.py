@@ -21,8 +21,8 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside, write_text
-from latent_domains.common.history import known_commits
 from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.versions import known_commits
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.devices import add_mode_option
 from latent_domains.runs.run_folder import RunFolder

@@ -22,7 +22,7 @@ from latent_domains.baselines.spreading import neighbours, smoothness, spread
 from latent_domains.common.files import json_text, read_json, write_together
 from latent_domains.common.validation import checked
 from latent_domains.experiment.baselines import ON_A_RUN
-from latent_domains.models.blobs import blob_of_images
+from latent_domains.models.classifier import blob_of_images
 from latent_domains.models.model import Model, read_model, weights_bytes
 from latent_domains.runs.record import OnTarget
 from latent_domains.runs.run_folder import RunFolder

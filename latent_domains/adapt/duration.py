@@ -2,8 +2,7 @@
 
 import re
 
-from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import read_log, start
+from latent_domains.common.caffe_process import ending, read_log, start
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.training.train import share_of_cores

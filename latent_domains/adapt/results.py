@@ -19,8 +19,8 @@ from latent_domains.data.lmdb_io import record_names
 from latent_domains.data.lmdb_note import read_note
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.domains.assign import assign
-from latent_domains.domains.linear import LinearDomains, made_by
 from latent_domains.domains.pictures import Pictures
+from latent_domains.domains.statistics import LinearDomains, made_by
 from latent_domains.domains.style import statistics_of
 from latent_domains.runs.domain_labels import assigned_domains, given_domains
 from latent_domains.runs.lock import LOCK

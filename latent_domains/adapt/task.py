@@ -16,12 +16,12 @@ from latent_domains.data.lmdb_io import count, read, record_names
 from latent_domains.data.lmdb_note import read_note
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
-from latent_domains.data.reading import USUAL, Reading
+from latent_domains.data.preprocessing import USUAL, Reading
 from latent_domains.domains.statistics import plan_statistics
 from latent_domains.experiment.datasets import STYLE, Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.models.description import description_file
+from latent_domains.models.classifier import description_file
 from latent_domains.models.model import model_files
 
 

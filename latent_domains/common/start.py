@@ -1,6 +1,7 @@
 """How a program begins: what must be settled before it imports anything else, then its imports and its ``main``."""
 
 import os
+import re
 import signal
 import sys
 from importlib import import_module
@@ -57,6 +58,32 @@ def prepare_libraries() -> None:
     os.environ["MATPLOTLIBRC"] = os.devnull
     # No telemetry, and no identifier and no database for it in the cache.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-    from latent_domains.common import pixel_limit
+    limit_pixels()
 
-    pixel_limit.set_default()
+
+PIXEL_LIMIT = "OPENCV_IO_MAX_IMAGE_PIXELS"
+"""OpenCV's environment variable for another limit; child processes inherit it."""
+
+_MOST_PIXELS = 100 * 10**6
+"""The limit, unless PIXEL_LIMIT says otherwise."""
+
+_BYTES = 8
+"""The most that a pixel takes in a file: four channels of 16 bits."""
+
+
+def limit_pixels() -> None:
+    """Set the largest size of a picture, before importing OpenCV: it ends a process if it cannot read PIXEL_LIMIT."""
+    given = os.environ.setdefault(PIXEL_LIMIT, str(_MOST_PIXELS))
+    if not re.fullmatch("[0-9]{1,12}", given):
+        sys.exit(f"error: environment variable {PIXEL_LIMIT}: found {given!r}, expected a number of pixels below 10^12")
+    os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")  # its messages about a picture do not name the file
+
+
+def most_pixels() -> int:
+    """The limit of this process."""
+    return int(os.environ.get(PIXEL_LIMIT, _MOST_PIXELS))
+
+
+def most_bytes() -> int:
+    """The size of the largest file that may hold a picture within the limit."""
+    return _BYTES * most_pixels() + 10**6

@@ -14,7 +14,7 @@ from latent_domains.common.wording import count_of
 from latent_domains.data.image_datum import file_contents
 from latent_domains.data.image_list import Entry, printable
 from latent_domains.data.pixels import BEGINNINGS, deep_values
-from latent_domains.data.reading import USUAL, Reading
+from latent_domains.data.preprocessing import USUAL, Reading
 
 _SHALLOW = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".ppm", ".webp")
 """Ends of names of files that have 8 bits, or whose header says what is white."""

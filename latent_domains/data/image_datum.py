@@ -15,15 +15,15 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common import pixel_limit
 from latent_domains.common.arguments import BACKGROUND
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
+from latent_domains.common.start import PIXEL_LIMIT, most_bytes, most_pixels
 from latent_domains.common.wording import by, count_of
 from latent_domains.data.image_list import Entry, printable
 from latent_domains.data.lmdb_io import encoded_datum, image_datum
 from latent_domains.data.pixels import BEGINNINGS, check_whole, decoded, read_pixels
-from latent_domains.data.reading import USUAL, Reading
+from latent_domains.data.preprocessing import USUAL, Reading
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def read_image(file: Path, form: Format) -> Made:
         return Made(failure=str(error))
     except cv2.error as error:
         if "MAX_IMAGE_PIXELS" in error.err:
-            return Made(failure=f"more than {pixel_limit.most_pixels()} pixels ({pixel_limit.VARIABLE} allows more)")
+            return Made(failure=f"more than {most_pixels()} pixels ({PIXEL_LIMIT} allows more)")
         return Made(failure=f"OpenCV refuses it: {error.err}")
 
 
@@ -99,8 +99,8 @@ def file_contents(file: Path, most: int = -1) -> bytes:
     status = file.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
         raise OSError("a FIFO, a device or a socket, expected a regular file")
-    if status.st_size > pixel_limit.most_bytes():
-        raise OSError(f"{status.st_size} bytes, more than a picture of {pixel_limit.most_pixels()} pixels has")
+    if status.st_size > most_bytes():
+        raise OSError(f"{status.st_size} bytes, more than a picture of {most_pixels()} pixels has")
     with file.open("rb") as stream:
         return stream.read(most)
 

@@ -9,7 +9,7 @@ import numpy as np
 from caffe.proto.caffe_pb2 import Datum
 from tqdm import tqdm
 
-from latent_domains.common.contents import Digest, stamp
+from latent_domains.common.files import Digest, stamp
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_plans
@@ -18,7 +18,7 @@ from latent_domains.data.image_list import Entry, size
 from latent_domains.data.lmdb_note import of_pictures
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 from latent_domains.data.pixels import decided_by
-from latent_domains.data.reading import Reading
+from latent_domains.data.preprocessing import Reading
 
 VERSION = 1
 """Raised whenever the same images and seed give other records or another order."""

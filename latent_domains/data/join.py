@@ -21,8 +21,7 @@ from latent_domains.data.lmdb_plans import (
     common_features,
     note_on_classes,
 )
-from latent_domains.data.names import own_name
-from latent_domains.data.shares import check_shares, mixture_counts, shares_text
+from latent_domains.data.names import check_shares, mixture_counts, own_name, shares_text
 
 PROGRAM = "tools.join_lmdbs"
 

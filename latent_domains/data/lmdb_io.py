@@ -24,8 +24,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.contents import Digest
-from latent_domains.common.files import build_folder_aside
+from latent_domains.common.files import Digest, build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
 from latent_domains.data.lmdb_folder import is_lmdb, other_files

@@ -1,6 +1,6 @@
 """The note in an LMDB's folder: how it was made, and hashes of what it was made of and of what it holds.
 
-A hash costs reading. So there is a stamp beside each (:func:`~latent_domains.common.contents.stamp`): while it is that
+A hash costs reading. So there is a stamp beside each (:func:`~latent_domains.common.files.stamp`): while it is that
 of the files, the hash is theirs. This module does not import Caffe.
 """
 
@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from latent_domains.common.contents import Digest, stamp
-from latent_domains.common.files import expect_file, json_text, read_text, write_text
+from latent_domains.common.files import Digest, expect_file, json_text, read_text, stamp, write_text
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.validation import checked
 from latent_domains.data.lmdb_folder import NOTE, is_lmdb

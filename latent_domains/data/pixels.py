@@ -1,7 +1,9 @@
 """The pixels of image files: 8 bits, as OpenCV reads them, but as they are seen where a file is transparent."""
 
 import re
+import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from latent_domains.common.arguments import BACKGROUND, RANGE
-from latent_domains.data import tiff
-from latent_domains.data.reading import Reading
+from latent_domains.data.preprocessing import Reading
+
+KIND, BITS, PHOTOMETRIC, ORIENTATION, SAMPLES, EXTRA_SAMPLES, SAMPLE_FORMAT = 254, 258, 262, 274, 277, 338, 339
+"""Numbers of tags."""
+
+_FORMATS = {1: "B", 3: "H", 4: "I", 16: "Q"}
+"""Of whole numbers, by the number of their type."""
+
+_MOST = 16
+"""Numbers that are read of a tag."""
+
+Tags = dict[int, tuple[int, ...]]
+"""Whole numbers, up to _MOST, by the tag's number."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +118,7 @@ class _Header:
 def _header(data: bytes) -> _Header:
     if _is_png(data) and len(data) > 25:
         return _of_png(data)
-    if first := next(of_pages := tiff.pages(data), None):
+    if first := next(of_pages := pages(data), None):
         return _of_tiff(first, of_pages)
     if data[8:12] == b"WEBP":
         exif = data.rpartition(b"EXIF")[2][4:] if b"EXIF" in data else b""
@@ -123,20 +136,20 @@ def _of_png(data: bytes) -> _Header:
     return _Header(alpha, depth == 16, orientation=_orientation(found.get(b"eXIf", b"")), key=key)
 
 
-def _of_tiff(first: tiff.Tags, others: Iterable[tiff.Tags]) -> _Header:
-    extra, bits = first.get(tiff.EXTRA_SAMPLES, ()), max(first.get(tiff.BITS, (1,)))
-    photometric, samples = (first.get(tag, (1,))[0] for tag in (tiff.PHOTOMETRIC, tiff.SAMPLES))
+def _of_tiff(first: Tags, others: Iterable[Tags]) -> _Header:
+    extra, bits = first.get(EXTRA_SAMPLES, ()), max(first.get(BITS, (1,)))
+    photometric, samples = (first.get(tag, (1,))[0] for tag in (PHOTOMETRIC, SAMPLES))
     alpha = not {1, 2}.isdisjoint(extra) or (not extra and (photometric, samples) == (2, 4))  # as OpenCV writes it
     if alpha and photometric < 2:
         raise ValueError("a gray TIFF with an alpha channel, which OpenCV leaves out: expected R, G, B and alpha")
-    signed = not {1}.issuperset(first.get(tiff.SAMPLE_FORMAT, ()))
+    signed = not {1}.issuperset(first.get(SAMPLE_FORMAT, ()))
     return _Header(
         alpha,
         deep=bits > 8 or signed,
         bits=bits,
         signed=signed,
         premultiplied=1 in extra or (bits <= 8 and 2 in extra),  # libtiff multiplies these 8 bits
-        several=any(not page.get(tiff.KIND, (0,))[0] & 1 for page in others),  # the bit is that of a smaller copy
+        several=any(not page.get(KIND, (0,))[0] & 1 for page in others),  # the bit is that of a smaller copy
     )
 
 
@@ -159,8 +172,8 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _orientation(exif: bytes) -> int:
-    first = next(tiff.pages(exif.removeprefix(b"Exif\0\0")), {})
-    return first.get(tiff.ORIENTATION, (1,))[0]
+    first = next(pages(exif.removeprefix(b"Exif\0\0")), {})
+    return first.get(ORIENTATION, (1,))[0]
 
 
 # --- what is seen
@@ -249,3 +262,37 @@ def _largest_value(data: bytes) -> int | None:
     largest = int(header[4]) if header else 255
     heeded = largest in (255, 65535) or (largest < 255 and header[1] in b"23")
     return None if heeded or not 0 < largest < 65536 else largest
+
+
+def pages(data: bytes) -> Iterator[Tags]:
+    """Yield the tags of each page, as far as the file is whole; nothing if it is no TIFF."""
+    order, version = {b"II": "<", b"MM": ">"}.get(data[:2]), data[2:4].strip(b"\0")
+    if order is None or version not in (b"*", b"+"):
+        return
+    big = version == b"+"  # BigTIFF
+    length, long, room = ("Q", "Q", 8) if big else ("H", "I", 4)
+    entry = struct.Struct(f"{order}HH{long}{room}s")
+    seen: set[int] = set()
+    with suppress(struct.error, OverflowError):
+        (place,) = struct.unpack_from(order + long, data, 8 if big else 4)
+        while place and place not in seen:
+            seen.add(place)
+            (count,) = struct.unpack_from(order + length, data, place)
+            start = place + struct.calcsize(length)
+            (place,) = struct.unpack_from(order + long, data, start + count * entry.size)  # before what costs time
+            yield {
+                tag: numbers
+                for at in range(start, start + count * entry.size, entry.size)
+                for tag, kind, number, inline in [entry.unpack_from(data, at)]
+                if (numbers := _numbers(data, order, _FORMATS.get(kind), number, inline, order + long))
+            }
+
+
+def _numbers(data: bytes, order: str, form: str | None, number: int, inline: bytes, long: str) -> tuple[int, ...]:
+    """The numbers of a tag, which are in its entry if they fit, else where this points to."""
+    if form is None or not number:
+        return ()
+    numbers = f"{order}{min(number, _MOST)}{form}"
+    if number * struct.calcsize(form) <= len(inline):
+        return struct.unpack_from(numbers, inline)
+    return struct.unpack_from(numbers, data, *struct.unpack(long, inline))

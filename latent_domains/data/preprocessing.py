@@ -1,13 +1,45 @@
-"""From pixels to the input of a net, the same in training, in tests and for new images."""
+"""From image files to the input of a net: how they are read, stored, cropped and scaled. Does not import OpenCV."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from annotated_types import Interval, Predicate
 from numpy.typing import NDArray
 
+from latent_domains.common.arguments import BACKGROUND, RANGE
+from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Number, Positive, Rate
-from latent_domains.data.reading import USUAL, Reading
+
+Byte = Annotated[int, Interval(ge=0, le=255)]
+
+
+def _rises(ends: tuple[float, float]) -> bool:
+    return ends[0] < ends[1]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What decides about pixels where files do not.
+
+    Transparent parts show the ``background`` (B, G, R). Of values of more than 8 bits, ``range`` becomes 0 to 255. None
+    is that of 16 bits without a sign; other numbers are then an error.
+    """
+
+    background: tuple[Byte, Byte, Byte] = (255, 255, 255)
+    range: Annotated[tuple[Number, Number], Predicate(_rises)] | None = None
+
+    @property
+    def words(self) -> dict[str, str | None]:
+        """The values of the options, by their names."""
+        colour = "#{2:02x}{1:02x}{0:02x}".format(*self.background)
+        colour = {"#ffffff": "white", "#000000": "black"}.get(colour, colour)
+        return {BACKGROUND: colour, RANGE: ":".join(f"{end:.15g}" for end in self.range) if self.range else None}
+
+
+USUAL = Reading()
+
 
 Values = NDArray[np.uint8 | np.float32]
 """A stored image: C×H×W, colour as B, G, R."""
@@ -43,3 +75,31 @@ class Preprocessing:
         rows -= np.array(self.mean or (0,), np.float32).reshape(-1, 1, 1)
         rows *= np.float32(self.scale)
         return rows
+
+
+STORED, SEEN = 256, 224
+"""Side of the stored images where a net sees squares of side SEEN of them: the rest is for random crops."""
+
+SMALLEST, STEP = 64, 32
+"""Nets halve an image five times."""
+
+
+def stored_side(image_size: int) -> int:
+    """Side of the stored images of which a net sees squares of ``image_size``: the same part as of usual ones."""
+    return round(image_size * STORED / SEEN)
+
+
+def size_folder(name: str, image_size: int) -> str:
+    """The folder of a set's LMDBs for images of another size than SEEN."""
+    return f"{name}_{image_size}"
+
+
+def fits(image_size: int) -> bool:
+    """Whether a net that takes any size takes this one."""
+    return image_size >= SMALLEST and image_size % STEP == 0
+
+
+def check_size(image_size: int) -> None:
+    """Raise ProgramError if no net takes images of this size."""
+    if not fits(image_size):
+        raise ProgramError(f"image_size: got {image_size}, expected a multiple of {STEP}, at least {SMALLEST}")

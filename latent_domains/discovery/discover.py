@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from latent_domains.common.files import write_csv
 from latent_domains.common.wording import count_of
 from latent_domains.data.domain_images import TaskImages
-from latent_domains.data.reading import Reading
+from latent_domains.data.preprocessing import Reading
 from latent_domains.discovery.file_facts import FileFacts, file_facts, what_differs
 from latent_domains.domains.statistics import Statistics
 from latent_domains.domains.style import find

@@ -8,13 +8,13 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.common.contents import Digest
+from latent_domains.common.files import Digest
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT
 from latent_domains.data.image_datum import file_contents
 from latent_domains.data.image_list import Entry
 from latent_domains.data.pixels import decided_by
-from latent_domains.data.reading import Reading
+from latent_domains.data.preprocessing import Reading
 
 FOLDER = ROOT / "data" / "statistics"
 """It can be deleted: then statistics are made again."""

@@ -1,5 +1,6 @@
 """The source pictures of an experiment, as all ways to give them domains see them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,8 +12,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.join import read_domains, read_known_domains
 from latent_domains.data.lmdb_folder import DOMAINS
 from latent_domains.data.lmdb_io import count_filled, read_labels, record_names
+from latent_domains.experiment.batches import made_by
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.mixture import made_by
 
 Record = tuple[str, str]
 """A record's original LMDB, and its name there."""
@@ -93,3 +94,28 @@ def one_hot(domains: NDArray[np.int64], k: int) -> W:
 def numbers(w: W) -> NDArray[np.int64]:
     """The most probable domain of each picture (n), -1 where nothing is known."""
     return np.where(w.any(axis=1), w.argmax(axis=1), -1)
+
+
+def known_of(n: int, share: float) -> int:
+    """How many of ``n`` samples are known: ``share`` of them, a half rounded up."""
+    return int(np.floor(share * n + 0.5))
+
+
+def choose_known(counts: Sequence[int], share: float, seed: int) -> list[NDArray[np.bool_]]:
+    """Choose which samples keep their domain label: exactly ``share`` of each domain, drawn by ``seed``.
+
+    ``counts`` holds the number of records of each domain; the result one mask per domain (true: known). In a domain of
+    n records floor(share·n + 1/2) are known. A larger share with the same seed keeps everyone a smaller one kept,
+    and a domain's choice does not depend on the other domains' sizes.
+    """
+    masks = []
+    for domain, n in enumerate(counts):
+        mask = np.zeros(n, bool)
+        mask[np.random.default_rng([seed, domain]).permutation(n)[: known_of(n, share)]] = True
+        masks.append(mask)
+    return masks
+
+
+def random_domains(counts: Sequence[int], k: int, seed: int) -> list[NDArray[np.int64]]:
+    """One of k domains at random for each of the n records of each LMDB, equal numbers (±1) of each in every LMDB."""
+    return [np.random.default_rng([seed, i]).permutation(n) % k for i, n in enumerate(counts)]

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.common.contents import Digest
+from latent_domains.common.files import Digest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_note import check_up_to_date
-from latent_domains.domains.known import known_of
-from latent_domains.domains.pictures import Pictures, Record, W, one_hot
+from latent_domains.domains.pictures import Pictures, Record, W, known_of, one_hot
 from latent_domains.domains.style_domains import Division, StyleDomains, divide, find_style_domains
 from latent_domains.experiment.datasets import STYLE_IS_OF, Dataset
 

@@ -13,10 +13,8 @@ from latent_domains.common.files import expect_file, read_json
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Natural, Number, Positive, Rate, checked
 from latent_domains.common.wording import by, harmless
-from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.data.reading import USUAL, Reading
+from latent_domains.data.preprocessing import USUAL, Preprocessing, Reading, check_size, fits, size_folder, stored_side
 from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS, ImageSet
-from latent_domains.data.sizes import check_size, fits, size_folder, stored_side
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
 from latent_domains.experiment.recipe import Recipe
 from latent_domains.networks.network import Network

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Natural, check_keys, checked, checked_fields, hints
 from latent_domains.data.domains_file import domains_digest, read_domains_file
-from latent_domains.data.shares import shares_text
+from latent_domains.data.names import shares_text
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, with_head
 from latent_domains.experiment.methods import METHODS, Aligned, Mda, Method, Plain

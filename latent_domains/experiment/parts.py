@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Positive
-from latent_domains.data.shares import check_shares, shares_text
+from latent_domains.data.names import check_shares, shares_text
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.recipe import Count

@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 from latent_domains.common.files import expect_file, sha256
-from latent_domains.data.fetch import Unavailable
-from latent_domains.data.published_file import get, is_at_hand
+from latent_domains.data.published_file import Unavailable, get, is_at_hand
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.networks.network import Pretrained
 

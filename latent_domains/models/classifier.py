@@ -1,26 +1,74 @@
-"""Classes of pictures by a trained model."""
+"""What nets make of pictures: classes by a trained model with its description, a blob for the images of an LMDB."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
+import caffe
 import numpy as np
+from annotated_types import MinLen
 from numpy.typing import NDArray
+from pydantic import AfterValidator
 from tqdm import tqdm
 
-from latent_domains.common.files import sha256, write_csv
+from latent_domains.common.files import expect_file, json_text, read_json, sha256, write_csv
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
+from latent_domains.common.start import most_pixels
+from latent_domains.common.validation import checked
 from latent_domains.common.wording import by
 from latent_domains.data.image_datum import Format, Made, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
-from latent_domains.data.reading import Reading
-from latent_domains.models.description import ModelDescription
+from latent_domains.data.input_batches import batches
+from latent_domains.data.lmdb_io import count
+from latent_domains.data.preprocessing import Preprocessing, Reading
 from latent_domains.models.model import feed, load, read_model
 from latent_domains.models.onnx_file import check_onnx
 from latent_domains.models.onnx_runtime import MADE_OF, Runtime
+
+
+def _distinct(classes: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(classes)) != len(classes):
+        raise ValueError(f"found {list(classes)}, expected each name once")
+    return classes
+
+
+def _consistent(form: Preprocessing) -> Preprocessing:
+    if math.prod(form.stored_shape[1:]) > most_pixels():
+        raise ValueError(f"stored_shape: found {list(form.stored_shape)}, expected at most {most_pixels()} pixels")
+    if (form.crop or 1) > min(form.stored_shape[1:]):
+        raise ValueError(f"crop: found {form.crop} of images of {list(form.stored_shape)}, expected one that fits")
+    if len(form.mean) not in (0, 1, form.stored_shape[0]):
+        raise ValueError(f"mean: found {list(form.mean)}, expected one value, or one for each channel")
+    return form
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """``name`` says where the model comes from; ``classes`` are named in the order of the net's outputs."""
+
+    name: str
+    classes: Annotated[tuple[str, ...], MinLen(1), AfterValidator(_distinct)]
+    preprocessing: Annotated[Preprocessing, AfterValidator(_consistent)]
+
+    def text(self) -> str:
+        """The text of the file."""
+        return json_text(asdict(self))
+
+
+def description_file(prefix: Path) -> Path:
+    """The file's name, beside PREFIX.prototxt and PREFIX.caffemodel."""
+    return prefix.with_name(f"{prefix.name}.json")
+
+
+def read_description(file: Path) -> ModelDescription:
+    """Read the file. Raises ProgramError naming it if it is missing, damaged or contradicts itself."""
+    expect_file(file, "the classes and the preprocessing of a model (python -m tools.export writes it)")
+    return checked(ModelDescription, read_json(file), str(file))
+
 
 BATCH = 16
 """Images that go through the net together."""
@@ -155,3 +203,18 @@ def write_predictions(
 
     header = ["path", "class", "probability", *(["true class"] if labelled else [])]
     return write_csv(out, [*header, *(["domain", "probability of the domain"] if domains is not None else [])], rows())
+
+
+def blob_of_images(
+    net: caffe.Net, blob: str, lmdb: Path, form: Preprocessing, batch_size: int, limit: int | None = None
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """Return a net's ``blob`` (n×…) for an LMDB's images and their labels (n): of the first ``limit``, or of all."""
+    number, rows = count(lmdb), []
+    with tqdm(desc=f"{blob} of {lmdb.name}", total=min(limit or number, number), unit="img", leave=False) as bar:
+        for inputs, classes in batches(lmdb, form, batch_size, limit):
+            feed(net, inputs)
+            net.forward()
+            rows.append((net.blobs[blob].data.copy(), classes))
+            bar.update(len(inputs))
+    found, labels = map(np.concatenate, zip(*rows, strict=True))
+    return found, labels

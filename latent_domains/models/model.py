@@ -14,8 +14,7 @@ from caffe.proto.caffe_pb2 import NetParameter
 from google.protobuf import text_format
 from numpy.typing import NDArray
 
-from latent_domains.common.caffe_log import ending
-from latent_domains.common.caffe_process import ending_with_parent, environment
+from latent_domains.common.caffe_process import ending, ending_with_parent, environment
 from latent_domains.common.files import expect_file, write_together
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some

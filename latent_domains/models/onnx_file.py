@@ -10,8 +10,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, TensorProto
 from onnx.external_data_helper import uses_external_data
 
-from latent_domains.common.contents import Digest
-from latent_domains.common.files import expect_file, sha256
+from latent_domains.common.files import Digest, expect_file, sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import one_line
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from latent_domains.common.history import CHANGES
+from latent_domains.common.versions import CHANGES
 from latent_domains.report.page import Section, TableBlock
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record

@@ -3,7 +3,7 @@
 import caffe
 import numpy as np
 
-from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import curves
 from latent_domains.common.gpus import gpu_names
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions

@@ -12,7 +12,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import count, count_filled, record_names
 from latent_domains.data.lmdb_plans import classes_of
-from latent_domains.models.blobs import blob_of_images
+from latent_domains.models.classifier import blob_of_images
 from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.record import DomainUsage
 from latent_domains.runs.run_folder import RunFolder, Snapshot

@@ -7,8 +7,14 @@ import caffe
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.networks import BACKBONES
-from latent_domains.models.classifier import Classifier, in_caffe, in_onnx_runtime
-from latent_domains.models.description import ModelDescription, description_file, read_description
+from latent_domains.models.classifier import (
+    Classifier,
+    ModelDescription,
+    description_file,
+    in_caffe,
+    in_onnx_runtime,
+    read_description,
+)
 from latent_domains.runs.devices import check_available
 from latent_domains.runs.outputs import class_names
 from latent_domains.runs.run_folder import RunFolder, is_run_folder

@@ -12,9 +12,8 @@ from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import Entry
-from latent_domains.data.reading import Reading
-from latent_domains.domains.linear import LinearDomains
-from latent_domains.domains.statistics import statistics_of
+from latent_domains.data.preprocessing import Reading
+from latent_domains.domains.statistics import LinearDomains, statistics_of
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 from latent_domains.experiment.networks import BACKBONES
 from latent_domains.models.classifier import BATCH

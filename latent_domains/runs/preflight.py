@@ -27,9 +27,8 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.lmdb_io import Description, contents, count, describe
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.lmdb_plans import common_classes, common_features, features_of, note_on_classes
-from latent_domains.experiment.batches import batch_sizes, published_counts
+from latent_domains.experiment.batches import batch_sizes, made_by, published_counts
 from latent_domains.experiment.datasets import Dataset
-from latent_domains.experiment.mixture import made_by
 from latent_domains.models.graph import kind
 from latent_domains.nets.losses import loss_weights
 from latent_domains.runs.contents import AGAIN, check_same_images

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import harmless, one_line
 from latent_domains.runs.run_folder import RunFolder, find_runs

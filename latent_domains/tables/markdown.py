@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from latent_domains.common import markdown
+from latent_domains.common import wording
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.record import DomainUsage
@@ -26,9 +26,9 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
         header = ["method", "", *(column.name for column in table.columns), "mean"]
         lines = [line for row in rows for line in _rows_of_several(row, notes, shows_pictures(table))]
     lines = [[*line, *[""] * len(header)][: len(header)] for line in lines]
-    parts = [f"# {markdown.escape_html(table.title)}", _caption(table, usages), markdown.table(header, lines)]
+    parts = [f"# {wording.escape_html(table.title)}", _caption(table, usages), wording.table(header, lines)]
     if notes:
-        parts.append("\n".join(f"{number}. {markdown.escape_html(text)}" for text, number in notes.items()))
+        parts.append("\n".join(f"{number}. {wording.escape_html(text)}" for text, number in notes.items()))
     if table.reference is not None:
         parts.append(_paired_text(table, rows))
     return "\n\n".join(parts) + "\n"
@@ -58,11 +58,11 @@ def _paired_text(table: Table, rows: Sequence[RowResults]) -> str:
             lines.append([name, *([column] if len(columns) > 1 else []), *line])
     header = ["method", *(["column"] if len(columns) > 1 else []), "difference", "95 % interval", "n", "resolvable"]
     return (
-        f"## Less {markdown.escape_html(table.reference)}, seed by seed\n\n"
+        f"## Less {wording.escape_html(table.reference)}, seed by seed\n\n"
         "In points: mean of the differences d of the n seeds that both rows have, its 95 % interval by Student's t, "
         "and the smallest true difference that n seeds resolve: the one that a test at 5 % finds with 80 % power, "
         "δ·s/√n with s the sample standard deviation of d and δ such that Student's t of non-centrality δ and n − 1 "
-        "degrees of freedom is above t₀.₉₇₅ with a probability of 0.8.\n\n" + markdown.table(header, lines)
+        "degrees of freedom is above t₀.₉₇₅ with a probability of 0.8.\n\n" + wording.table(header, lines)
     )
 
 

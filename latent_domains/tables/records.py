@@ -6,10 +6,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from latent_domains.common.contents import stamp
-from latent_domains.common.files import sha256
-from latent_domains.common.history import doubts
+from latent_domains.common.files import sha256, stamp
 from latent_domains.common.program import ProgramError
+from latent_domains.common.versions import doubts
 from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_note import noted_contents
 from latent_domains.experiment.experiment import Experiment, differences, from_json

@@ -13,7 +13,7 @@ from typing import Self
 
 from tqdm import tqdm
 
-from latent_domains.common.caffe_log import ending
+from latent_domains.common.caffe_process import ending
 
 
 class Child:

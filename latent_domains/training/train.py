@@ -15,8 +15,7 @@ from typing import Any
 import caffe
 from tqdm import tqdm
 
-from latent_domains.common.caffe_log import History
-from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, start, start_logged
+from latent_domains.common.caffe_process import UNMOVED_BY_SIGTERM, History, start, start_logged
 from latent_domains.common.files import expect_no_link, naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.versions import openblas_kernel

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 
 from latent_domains.common.arguments import natural, positive
-from latent_domains.common.markdown import table
+from latent_domains.common.wording import table
 from tests.faults.case import CLEAR, OUTCOMES, Case, Verdict, judge_case, plan, refer, remove_folder
 from tests.faults.programs import PROGRAMS
 from tests.faults.stage import workers

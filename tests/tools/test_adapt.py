@@ -25,11 +25,11 @@ from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.image_datum import Format, read_image
 from latent_domains.data.lmdb_io import datum_image, read, read_labels, record_name
+from latent_domains.data.preprocessing import Reading
 from latent_domains.data.published_file import in_package
-from latent_domains.data.reading import Reading
 from latent_domains.data.sets.published import PACS
 from latent_domains.experiment.baselines import BASELINES
-from latent_domains.models.description import read_description
+from latent_domains.models.classifier import read_description
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.lock import locked
 from latent_domains.runs.run_folder import RunFolder

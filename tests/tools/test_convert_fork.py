@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
-from latent_domains.common.caffe_log import curves
-from latent_domains.common.caffe_process import start
+from latent_domains.common.caffe_process import curves, start
 from latent_domains.convert.fork import converter
 from latent_domains.convert.fork.weights import converted
 from latent_domains.models.compare import TOLERANCE

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.data import fetch
+from latent_domains.data import published_file
 from latent_domains.data.published_file import PublishedFile
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import PRETRAINED
@@ -31,7 +31,7 @@ def no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def get(monkeypatch: pytest.MonkeyPatch, file: PublishedFile, out: Path, *options: object) -> Done:
     monkeypatch.setitem(PRETRAINED, "alexnet", replace(PRETRAINED["alexnet"], file=file))
-    monkeypatch.setattr(fetch, "ATTEMPTS", 1)
+    monkeypatch.setattr(published_file, "ATTEMPTS", 1)
     return program("get_weights", "alexnet", "--out", out, *options)
 
 
@@ -151,7 +151,7 @@ def test_lite0_is_always_at_hand_as_nets_begin_from_it(tmp_path: Path, monkeypat
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> str:
     """ResNet18's weights where torchvision's cannot be fetched, and the other ones are a file that is no net."""
-    monkeypatch.setattr(fetch, "ATTEMPTS", 1)
+    monkeypatch.setattr(published_file, "ATTEMPTS", 1)
     for name, file in (
         ("resnet18", PublishedFile("r.pth", "torchvision's", HASHES, ("http://127.0.0.1:1/r.pth",))),
         ("resnet18_cntk", PublishedFile("cntk/r.onnx", "CNTK's", HASHES, (), home="r.onnx of a package")),

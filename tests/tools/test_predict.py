@@ -15,7 +15,7 @@ from latent_domains.data.image_list import folder_entries
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.input_batches import batches
 from latent_domains.data.preprocessing import Preprocessing
-from latent_domains.models.description import ModelDescription
+from latent_domains.models.classifier import ModelDescription
 from tests.odd_images import odd_images
 from tests.programs import names, program
 from tests.shapes import LOOKS, picture

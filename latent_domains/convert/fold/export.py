@@ -15,8 +15,8 @@ from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.convert.picture_net import check_on_pictures, is_head, picture_input, picture_net
 from latent_domains.models import inputs
 from latent_domains.models.allowed import DATA, read_net
+from latent_domains.models.classifier import ModelDescription, description_file
 from latent_domains.models.compare import TOLERANCE, require, worst
-from latent_domains.models.description import ModelDescription, description_file
 from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
 from latent_domains.runs.predict import describe_run
 from latent_domains.runs.run_folder import RunFolder

@@ -16,7 +16,7 @@ from tqdm import tqdm
 
 from latent_domains.common.files import build_folder_aside
 from latent_domains.common.program import ProgramError
-from latent_domains.data.fetch import check_hashes, download
+from latent_domains.data.published_file import check_hashes, download
 from latent_domains.data.sets.urls import BSDS500_SUMS, BSDS500_URLS
 
 

@@ -5,16 +5,15 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from latent_domains.common.markdown import table
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import some
+from latent_domains.common.wording import some, table
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Entry, visible_folders, walk_classes
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.levels import domains_in
 from latent_domains.data.lmdb_plans import PlannedLmdb
+from latent_domains.data.preprocessing import SEEN, check_size, size_folder, stored_side
 from latent_domains.data.sets.published import ImageSet
-from latent_domains.data.sizes import SEEN, check_size, size_folder, stored_side
 
 
 def plans(

@@ -10,7 +10,7 @@ from latent_domains.adapt.choice import CANDIDATES, OF_NET, Candidates, Choice, 
 from latent_domains.baselines.linear import standardised
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.models.blobs import blob_of_images
+from latent_domains.models.classifier import blob_of_images
 from latent_domains.runs.record import OnTarget
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run

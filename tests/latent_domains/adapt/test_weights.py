@@ -35,7 +35,7 @@ def folder(tmp_path, monkeypatch) -> Path:
         if found.file.urls:
             unreachable = replace(found.file, urls=("http://127.0.0.1:9/x",))
             monkeypatch.setitem(PRETRAINED, name, replace(found, file=unreachable))
-    monkeypatch.setattr("latent_domains.data.fetch.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("latent_domains.data.published_file.time.sleep", lambda seconds: None)
     for name in ("DATA_MIRROR", "WEIGHTS_MIRROR"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path / "weights"

@@ -10,7 +10,7 @@ import tifffile
 
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.image_list import Entry
-from latent_domains.data.reading import Reading
+from latent_domains.data.preprocessing import Reading
 
 RAMP = np.arange(64, dtype=np.float64).reshape(8, 8) / 63
 

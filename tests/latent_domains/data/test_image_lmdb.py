@@ -12,7 +12,7 @@ from latent_domains.data.image_list import Entry
 from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.lmdb_note import read_note
 from latent_domains.data.lmdb_plans import PlannedLmdb, build, is_built
-from latent_domains.data.reading import USUAL, Reading
+from latent_domains.data.preprocessing import USUAL, Reading
 from tests.run_folders import edit
 
 ON_BLACK, TWELVE_BITS = Reading((0, 0, 0)), Reading(range=(0, 4095))

@@ -10,9 +10,8 @@ import pytest
 import tifffile
 from PIL import Image, ImageOps
 
-from latent_domains.data.pixels import decided_by, deep_values, read_pixels
-from latent_domains.data.reading import USUAL, Reading
-from latent_domains.data.tiff import pages
+from latent_domains.data.pixels import decided_by, deep_values, pages, read_pixels
+from latent_domains.data.preprocessing import USUAL, Reading
 
 SIZE = (7, 9)
 """Height and width."""

@@ -9,11 +9,10 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.domains.labels import UNKNOWN
 from latent_domains.domains.pictures import Pictures
 from latent_domains.domains.style import division
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.domain_labels import assigned_domains
+from latent_domains.runs.domain_labels import UNKNOWN, assigned_domains
 from latent_domains.runs.write import write_run
 from tests.fixtures import STYLE_SIZE
 from tests.run_folders import small

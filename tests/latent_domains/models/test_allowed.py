@@ -8,7 +8,7 @@ import pytest
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.models.allowed import DATA, PURE, check_allowed, read_net
-from latent_domains.models.description import ModelDescription
+from latent_domains.models.classifier import ModelDescription
 from latent_domains.runs.write import write_run
 from tests.latent_domains.convert.fork.fork_nets import digits, settings
 from tests.latent_domains.nets.graphs import parse

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
 
-from latent_domains.domains.labels import UNKNOWN, write_domain_labels
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.methods import CONTROLS, METHODS
 from latent_domains.models.graph import kind
+from latent_domains.runs.domain_labels import UNKNOWN, write_domain_labels
 from tests.latent_domains.nets import experiments
 from tests.latent_domains.nets.graphs import layers, parse
 

@@ -6,7 +6,7 @@ import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 from google.protobuf import text_format
 
-from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import curves
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.weights import read_layers
 from latent_domains.nets.committed import COMMITTED, default_experiments

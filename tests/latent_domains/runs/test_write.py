@@ -6,7 +6,7 @@ from google.protobuf import text_format
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.domains.known import choose_known
+from latent_domains.domains.pictures import choose_known
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs import write
 from latent_domains.runs.preflight import preflight

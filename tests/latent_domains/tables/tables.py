@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from latent_domains.common.history import known_commits
+from latent_domains.common.versions import known_commits
 from latent_domains.tables.config import Config
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, load
 from latent_domains.tables.figures import Kept

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from caffe.proto import caffe_pb2
 
-from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import curves
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.versions import openblas_kernel
 from latent_domains.data import lmdb_io

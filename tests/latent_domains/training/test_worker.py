@@ -16,7 +16,7 @@ import psutil
 import pytest
 from caffe.proto import caffe_pb2
 
-from latent_domains.common.caffe_log import curves
+from latent_domains.common.caffe_process import curves
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.domains.at_random import random_domains
-from latent_domains.domains.pixels import channel_statistics, kmeans_domains
+from latent_domains.domains.assign import channel_statistics, kmeans_domains
+from latent_domains.domains.pictures import random_domains
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=4), st.integers(2, 6), st.integers(0, 2**32 - 1))

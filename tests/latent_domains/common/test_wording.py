@@ -1,6 +1,6 @@
 """Markdown tables."""
 
-from latent_domains.common.markdown import table
+from latent_domains.common.wording import table
 
 
 def test_columns_line_up_whatever_is_in_their_cells():
