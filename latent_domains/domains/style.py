@@ -48,17 +48,15 @@ def find(rows: NDArray[np.float64], classes: NDArray[np.int64], k: int | None, s
 
 @lru_cache(maxsize=1)
 def division(images: Pictures, k: int | None, seed: int) -> Division:
-    """The ``k`` latent domains of all pictures or, for None, as many as tools.discover finds, in its order.
+    """Find the latent domains of all pictures as tools.discover does: ``k``, or as many as are counted (None).
 
     Raises ProgramError if the statistics are missing, or are of other pictures.
     """
     rows, order = statistics_of(images)
     parts = ", ".join(map(str, images.lmdbs))
     try:
-        if k is not None:
-            return divide(rows, images.classes, k, seed)
-        back = np.argsort(order)
-        found = find(rows[order], images.classes[order], None, seed)
+        rows, classes, back = rows[order], images.classes[order], np.argsort(order)
+        found = find(rows, classes, None, seed) if k is None else divide(rows, classes, k, seed)
         return Division(found.k, found.domains[back], found.probability[back], found.margin[back])
     except ProgramError as error:
         raise ProgramError(f"{parts}: k {k}: {error}") from error

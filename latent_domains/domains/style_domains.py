@@ -223,22 +223,22 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
     if k is None and len(np.unique(classes)) > 1 and (found.k > 1 or found.by_class):
         other = _whole(rows, classes, seed, left_in=True)
         left_in = _find(other, None)
-        common = min(found.k, left_in.k)
-        if left_in.k > 1 and (common == 1 or _overall(other, common) > _overall(whole, common) + MORE_STABLE):
+        k = min(found.k, left_in.k)
+        if left_in.k > 1 and (k == 1 or _overall(other, left_in, k) > _overall(whole, found, k) + MORE_STABLE):
             return left_in
     return found
 
 
-def _overall(whole: _Part, k: int) -> float:
+def _overall(whole: _Part, counted: StyleDomains, k: int) -> float:
     """The stability of ``k`` domains, as a mean of the pictures."""
+    if counted.k == k:
+        return float(np.array(counted.stability)[counted.domains].mean())
     found = _divide(whole, k)
     return float(np.array(_stability(whole, found, _divide))[found.domains].mean())
 
 
 def _find(whole: _Part, k: int | None) -> StyleDomains:
-    compared = k is not None and 1 < k <= MOST  # with more it would take minutes
-    by_kmeans = compared and _holds(whole, k, _clusters) > _holds(whole, k, _divide) + HOLDS_MORE
-    way = _clusters if by_kmeans else _divide
+    way = _divide if k is None else _way_to(whole, k)
     found = way(whole, k)
     stability = _stability(whole, found, way)
     if k is None and min(stability) < STABLE:
@@ -253,13 +253,20 @@ def _find(whole: _Part, k: int | None) -> StyleDomains:
         unstable=k is None and found.k == 1 and whole.is_several,
         by_class=k is None and whole.by_class,
         left_in=not np.array_equal(whole.classes, whole.known),
-        by_kmeans=by_kmeans,
+        by_kmeans=way is _clusters,
     )
 
 
 def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
-    """The same domains, without a look at how stable they are."""
-    return _divide(_whole(rows, classes, seed), k)
+    """Find the same ``k`` domains without a look at how stable they are."""
+    whole = _whole(rows, classes, seed)
+    return _way_to(whole, k)(whole, k)
+
+
+def _way_to(whole: _Part, k: int) -> "_Way":
+    """Choose how to divide pictures into ``k`` domains: in two, again and again, or by k-means where that holds more."""
+    compared = 1 < k <= MOST  # with more it would take minutes
+    return _clusters if compared and _holds(whole, k, _clusters) > _holds(whole, k, _divide) + HOLDS_MORE else _divide
 
 
 def _whole(rows: Rows, classes: Numbers, seed: int, *, left_in: bool = False) -> _Part:

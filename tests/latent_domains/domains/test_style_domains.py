@@ -155,6 +155,17 @@ def test_how_far_classes_explain_a_division():
     assert explained(np.zeros(100), np.arange(100) // 50) == 0
 
 
+def test_effects_of_many_small_classes_are_left_in():
+    """To take away the mean of three pictures takes away most of what their domains differ by."""
+    rng = np.random.default_rng(0)
+    truth, classes = np.arange(240) % 2, rng.permutation(240) // 3
+    b = rng.standard_normal((2, 40))
+    rows = 2 * (b / np.linalg.norm(b, axis=1, keepdims=True))[truth] + 0.5 * rng.standard_normal((240, 40))
+    found = find_style_domains(rows, classes, None, 0)
+    assert found.k == 2 and found.left_in and adjusted_rand_score(truth, found.domains) > 0.9
+    assert not find_style_domains(rows, rng.integers(0, 5, 240), None, 0).left_in
+
+
 def test_plain_clusters_where_they_hold_better(monkeypatch):
     rows, classes, truth = mixture(2, 60)
     assert not find_style_domains(rows, classes, 2, 0).by_kmeans
@@ -162,6 +173,7 @@ def test_plain_clusters_where_they_hold_better(monkeypatch):
     found = find_style_domains(rows, classes, 2, 0)
     assert found.by_kmeans and adjusted_rand_score(truth, found.domains) > 0.6 and min(found.stability) > 0.8
     assert (found.probability >= 0.5).all() and (found.margin >= 0).all()
+    np.testing.assert_array_equal(divide(rows, classes, 2, 0).domains, found.domains)
     assert (np.diff(np.bincount(found.domains)) <= 0).all()
 
 
