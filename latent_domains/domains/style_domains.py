@@ -264,7 +264,7 @@ def divide(rows: Rows, classes: Numbers, k: int, seed: int) -> Division:
 
 
 def _way_to(whole: _Part, k: int) -> "_Way":
-    """Choose how to divide pictures into ``k`` domains: in two, again and again, or by k-means where that holds more."""
+    """Choose how to divide pictures into ``k`` domains: in two, again and again, or by k-means if that holds more."""
     compared = 1 < k <= MOST  # with more it would take minutes
     return _clusters if compared and _holds(whole, k, _clusters) > _holds(whole, k, _divide) + HOLDS_MORE else _divide
 
