@@ -21,8 +21,7 @@ if __name__ == "__main__":
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.convert.onnx.export import export_onnx
-from latent_domains.convert.onnx.verify import MEAN
+from latent_domains.convert.onnx.export import MEAN, export_onnx
 from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
 
 

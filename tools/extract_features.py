@@ -50,12 +50,14 @@ from latent_domains.common.arguments import (
 )
 from latent_domains.common.files import check_apart, json_text, write_text
 from latent_domains.common.wording import by
-from latent_domains.convert.backbone_options import (
+from latent_domains.convert.torch.backbone import (
     add_backbone_options,
     check_backbone_options,
+    feature_backbone,
+    get_weights,
     onnx_backbone,
+    style_features,
 )
-from latent_domains.convert.torch.backbone import feature_backbone, get_weights, style_features
 from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_domains

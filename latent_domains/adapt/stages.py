@@ -16,10 +16,10 @@ from latent_domains.adapt.task import Task
 from latent_domains.backbones.pictures import describe_pictures
 from latent_domains.common.files import json_text, write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.backbone_and_head import check_onnx, is_head
 from latent_domains.convert.fold.export import export, run_source
 from latent_domains.convert.onnx.export import export_onnx
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.picture_net import check_onnx, is_head
 from latent_domains.data.domain_images import TaskImages
 from latent_domains.experiment.batches import batch_sizes
 from latent_domains.experiment.datasets import DATASETS, on_lite0

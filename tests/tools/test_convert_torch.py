@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 import torch
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.convert.torch import caffe_weights
+from latent_domains.convert.torch import conversion
 from latent_domains.convert.torch.conversion import convert_checkpoint
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
@@ -43,7 +43,7 @@ from tests.programs import names, program
 
 pytestmark = pytest.mark.torch
 
-BN_BLOBS = caffe_weights.bn_blobs
+BN_BLOBS = conversion.bn_blobs
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 MDA_MEAN = (104, 117, 123)
 NOISE, PICTURES = 2, 3
@@ -301,7 +301,7 @@ def test_conv1_trains_at_pytorchs_pace(net, verified):
     ],
 )
 def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr(caffe_weights, piece, wrong)
+    monkeypatch.setattr(conversion, piece, wrong)
     monkeypatch.setattr(inputs, "NOISE", 1)
     done = program("convert_torch", checkpoint, tmp_path / "out")
     assert done.returncode == 1

@@ -9,10 +9,10 @@ import cv2
 
 from latent_domains.common.files import check_free
 from latent_domains.common.program import ProgramError
+from latent_domains.convert.backbone_and_head import check_on_pictures, is_head, picture_input, picture_net
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv
 from latent_domains.convert.options import ConverterOptions, pixels_hint
-from latent_domains.convert.picture_net import check_on_pictures, is_head, picture_input, picture_net
 from latent_domains.models import inputs
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.classifier import ModelDescription, description_file

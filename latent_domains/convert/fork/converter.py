@@ -6,13 +6,10 @@ from pathlib import Path
 import caffe
 
 from latent_domains.common.files import check_free, expect_file
-from latent_domains.convert.fork.deploy import deploy_graph
-from latent_domains.convert.fork.names import find_names
 from latent_domains.convert.fork.rewrite import rewrite
-from latent_domains.convert.fork.structure import find_rows, target_groups, training_groups
-from latent_domains.convert.fork.text import ENTROPY, read_template
-from latent_domains.convert.fork.verify import compare, random_inputs, with_inputs
-from latent_domains.convert.fork.weights import Blobs, converted, read_blobs
+from latent_domains.convert.fork.structure import ENTROPY, find_rows, read_template, target_groups, training_groups
+from latent_domains.convert.fork.verify import compare, deploy_graph, random_inputs, with_inputs
+from latent_domains.convert.fork.weights import Blobs, converted, find_names, read_blobs
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.models import inputs
 from latent_domains.models.compare import Difference, require, worst

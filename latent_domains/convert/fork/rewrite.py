@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from caffe.proto.caffe_pb2 import LayerParameter, PythonParameter
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.fork.names import Names
-from latent_domains.convert.fork.structure import MDAGroup, batch_size
-from latent_domains.convert.fork.text import ENTROPY, MULTIMODAL, statistics_param
+from latent_domains.convert.fork.structure import ENTROPY, MULTIMODAL, MDAGroup, batch_size, statistics_param
+from latent_domains.convert.fork.weights import Names
 from latent_domains.models.graph import Graph, Node, Value, copy
 from latent_domains.networks.blocks import STATISTIC, python_param
 

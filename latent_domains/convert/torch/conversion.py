@@ -1,23 +1,178 @@
-"""A checkpoint's net converted, compared and written: the net itself, and weights that mDA nets begin with."""
+"""A checkpoint's net converted, compared and written: the net itself, and weights that mDA nets begin with.
 
-from collections.abc import Sequence
-from dataclasses import replace
+PyTorch's input is R, G, B from 0 to 1, less a mean and over a standard deviation, x = (p/255 - m)/s, and so is the zero
+that conv1 pads with. Caffe's is B, G, R from 0 to 255, less a mean M and times a scale c, with zeros around it. So
+conv1's channels change their order and are multiplied by σ/s, where σ is the mean of s. Its output is then k = 255·σ·c
+times PyTorch's, so are the mean and the deviation that its BN holds. This is exact where M = 255·m. With another M,
+conv1 gives Σ W c (255·m - M) too much: the mean of its BN, raised by as much, subtracts it again. Only at the border of
+the image something remains, since what is padded with zeros is then M and no longer 255·m. A net that takes B, G, R, as
+CNTK's does, keeps the order of its channels.
+
+k stays out of conv1's weights, since BN makes their scale meaningless: k times smaller weights would have k times
+larger gradients, and each step of training would change them k² times (some 3,300) as much as in PyTorch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
+
+import numpy as np
+from caffe import NetSpec
+from caffe import layers as L
+from numpy.typing import NDArray
+from tqdm import tqdm
 
 from latent_domains.common.files import check_free
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model, usual_pixels
-from latent_domains.convert.torch.read import read_checkpoint
-from latent_domains.convert.torch.reference import OwnNet, torch_net
-from latent_domains.convert.torch.verify import Converted, numbers, verify
+from latent_domains.convert.torch.read import Checkpoint, read_checkpoint
+from latent_domains.convert.torch.reference import OwnNet, TorchNet, torch_net
 from latent_domains.data.image_list import printable
 from latent_domains.experiment.datasets import input_of
+from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.pretrained import published
-from latent_domains.models.inputs import tried
-from latent_domains.models.model import model_files, weights_bytes, write_model
-from latent_domains.networks.network import Network, Pretrained, Standardisation, converted_name
+from latent_domains.models.compare import Difference, differences, keep_worst, require, worst
+from latent_domains.models.inputs import in_batches, tried
+from latent_domains.models.model import Array, Model, forward, load, model_files, weights_bytes, write_model
+from latent_domains.networks.blocks import GAUSSIAN, Normalisation, inner_product
+from latent_domains.networks.network import STATISTICS, Network, Pretrained, Standardisation, converted_name
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """The input of a net in Caffe: B, G, R from 0 to 255, less ``mean`` and times ``scale``."""
+
+    mean: Sequence[float]
+    scale: float = 1.0
+
+    def entering(self, pixels: Array) -> Array:
+        """Pixels (N×3×H×W) as the net takes them."""
+        return (pixels - np.array(self.mean, np.float32).reshape(1, 3, 1, 1)) * np.float32(self.scale)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A net in Caffe, and what it takes."""
+
+    model: Model
+    pixels: Pixels
+
+
+def verify(reference: TorchNet | OwnNet, nets: Mapping[Path, Converted], pixels: Array, inputs: str) -> None:
+    """Run the checkpoint's net and Caffe's on pixels (N×3×H×W; B, G, R, 0 to 255) and print how they agree.
+
+    ``nets`` are the net itself and those with mDA, by the files that are to hold their weights; ``inputs`` names the
+    pixels. The checkpoint's net gets images padded with Caffe's mean. Raises ProgramError naming the file if a net
+    differs.
+    """
+    file, *mda_files = nets
+    loaded = {name: load(net.model) for name, net in nets.items()}
+    rows: dict[Path, dict[str, Difference]] = {name: {} for name in nets}
+    same, head = 0, reference.head
+    for batch in tqdm(in_batches(pixels), desc="compared with the checkpoint's net", unit="batch"):
+        expected: dict[Sequence[float], dict[str, Array]] = {}
+        for name, net in nets.items():
+            mean = net.pixels.mean
+            if mean not in expected:
+                expected[mean] = reference.run(batch, border=mean)
+            found = forward(loaded[name], net.pixels.entering(batch))
+            compared = {blob: found[blob] for blob in expected[mean] if name == file or blob != head}
+            keep_worst(rows[name], differences(expected[mean], compared))
+            if name == file and head:
+                same += int((expected[mean][head].argmax(axis=1) == found[head].argmax(axis=1)).sum())
+    for name, of_net in rows.items():
+        require(name, list(of_net.values()))
+    blobs, furthest = list(rows[file]), worst(list(rows[file].values()))
+    best = f"; the best class is the same for {same} of {len(pixels)}" if head else ""
+    print(
+        f"compared with the checkpoint's own net on {inputs}: of {len(blobs)} blobs from {blobs[0]} to {blobs[-1]} "
+        f"{furthest.name} differs most, by {furthest.relative:.1e} of its largest value{best}"
+    )
+    for name in mda_files:
+        mean, furthest = numbers(nets[name].pixels.mean), worst(list(rows[name].values()))
+        print(f"{name.name}, on images padded with {mean}: {furthest.name} differs most, by {furthest.relative:.1e}")
+
+
+def numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+_TRAINED = make_experiment("pacs", "mda")
+"""Converted nets have the geometry and the moving averages of the nets that the weights are for."""
+
+
+def usual_pixels(network: Network, standardisation: Standardisation) -> Pixels:
+    """The input with which a checkpoint's own net is exact in Caffe: the network's, or less the checkpoint's mean."""
+    return Pixels(network.pixels.mean, network.pixels.scale) if network.pixels else Pixels(standardisation.caffe_mean)
+
+
+def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixels, num_domains: int = 0) -> Model:
+    """A net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
+
+    With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: every one of the
+    domains begins with the checkpoint's statistics.
+    """
+    known, layer, classes = net.network.torch, "bn", net.classes
+    if num_domains:
+        layer, classes = "mda", None
+    blobs: dict[str, list[Array]] = {}
+    for unit in known.units:
+        weights = net.values[f"{unit.convolution}.weight"]
+        gamma, beta, mean, variance = (net.values[f"{unit.bn}.{statistic}"] for statistic in STATISTICS)
+        if unit is known.units[0]:
+            factor = 255 * float(np.mean(standardisation.std)) * pixels.scale
+            weights = for_caffes_pixels(weights, standardisation)
+            larger = factor**2 * (variance.astype(np.float64) + known.eps) - known.eps
+            moved = factor * mean.astype(np.float64) + surplus(weights, standardisation, pixels)
+            norm, statistics = "bn", bn_blobs(moved.astype(np.float32), larger.astype(np.float32))
+        else:
+            norm, statistics = layer, bn_blobs(mean, variance, num_domains)
+        blobs[unit.name] = [weights]
+        blobs[unit.norm.format(layer=norm)] = statistics
+        blobs[unit.norm.format(layer="scale")] = [gamma, beta]
+    if classes is not None:
+        blobs[f"fc{classes}"] = [net.values[f"{known.classifier}.{part}"] for part in ("weight", "bias")]
+    definition = converted_net(net.network, layer, num_domains, classes).to_proto()
+    definition.name = f"{net.network.name}_{layer}" if num_domains else net.network.name
+    if net.own:
+        definition.layer[0].input_param.shape[0].dim[2:] = net.own.size
+    return Model(definition, blobs)
+
+
+def converted_net(network: Network, layer: str, num_domains: int, classes: int | None) -> NetSpec:
+    """A network as its weights come from PyTorch, normalised by ``layer``: the deploy net of no experiment.
+
+    conv1 keeps a plain BN. With ``classes`` it ends in their probabilities, and its head is called after their number
+    (fc1000), never like an experiment's classifier; without, in the features.
+    """
+    n = NetSpec()
+    n.data = L.Input(shape={"dim": [1, *input_of(network).shape]})
+    normalise = Normalisation(layer, num_domains, _TRAINED.recipe.moving_average_fraction)
+    x = network.features(n, network.stem(n, n.data, _TRAINED), normalise, _TRAINED)
+    if classes is not None:
+        n.prob = L.Softmax(inner_product(n, f"fc{classes}", x, classes, bias=True, filler=GAUSSIAN))
+    return n
+
+
+def bn_blobs(mean: Array, variance: Array, num_domains: int = 0) -> list[Array]:
+    """Sums of means and of variances and their divisors: of Caffe's BN or, for domains, of mDA, the same for each."""
+    if not num_domains:
+        return [mean, variance, np.ones(1, np.float32)]
+    return [*(np.tile(row, (num_domains, 1)) for row in (mean, variance)), np.ones(num_domains, np.float32)]
+
+
+def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array:
+    """The first convolution (filters×3×h×w) for B, G, R, whose deviations are all the mean of theirs."""
+    scale = np.mean(standardisation.std) / np.array(standardisation.std[::-1])
+    in_order = weights if standardisation.channels == "BGR" else weights[:, ::-1]
+    return (in_order * scale.reshape(1, 3, 1, 1)).astype(np.float32)
+
+
+def surplus(weights: Array, standardisation: Standardisation, pixels: Pixels) -> NDArray[np.float64]:
+    """The error of conv1's outputs (filters) inside the image, if its input has another mean."""
+    per_channel = weights.astype(np.float64).sum(axis=(2, 3))
+    return pixels.scale * per_channel @ (np.array(standardisation.caffe_mean) - np.array(pixels.mean))
 
 
 def convert(

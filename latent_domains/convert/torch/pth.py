@@ -3,18 +3,189 @@
 The pickle holds what was saved and refers to storages by key. In the archive each storage is a member. In the old
 format the pickle is the fourth of five: magic number, protocol, system, what was saved, the storages' keys. The
 storages follow in the order of the keys, each after its number of numbers.
+
+Nothing that a pickle names is imported, and nothing of it runs. A table has the few names that tensors in dicts need.
+Anything else, as the options of a training program beside its tensors, becomes an :class:`Unknown` that keeps nothing
+and does nothing.
 """
 
 import io
+import pickle
+import pickletools
 import struct
 import zipfile
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from latent_domains.convert.torch.pickles import load
-from latent_domains.convert.torch.tensors import CheckpointError, escaped
+from latent_domains.convert.torch.tensors import KINDS, LARGEST, MOST_AXES, escaped, strided
+from latent_domains.networks.network import CheckpointError
+
+_STORAGES = {f"{name}Storage": dtype for dtype, (name, _) in KINDS.items()}
+"""Kind of the numbers in each class of storage of the module ``torch``."""
+
+MakeStorage = Callable[[str, np.dtype, int], NDArray]
+"""Returns the numbers of a storage, given its key, their kind and how many there are."""
+
+
+class _Dict(dict):
+    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here."""
+
+    __slots__ = ()
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class Unknown:
+    """An object of a class that is not known here, whose name its own class has. It takes what a pickle gives it."""
+
+    __slots__ = ()
+
+    def __new__(cls, *_: object, **__: object) -> "Unknown":
+        return object.__new__(cls)
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
+    def add(self, *_: object) -> None:
+        """Take one thing or several, as lists and sets do."""
+
+    append = extend = add
+
+
+class _NumpyKind(Unknown):
+    """In place of a dtype of NumPy's: its code, as f4, and the order of its bytes."""
+
+    __slots__ = ("code", "order")
+
+    def __new__(cls, code: object = "", *_: object) -> "_NumpyKind":
+        made = object.__new__(cls)
+        made.code, made.order = code, "<"
+        return made
+
+    def __setstate__(self, state: object) -> None:
+        if isinstance(state, tuple) and len(state) > 1 and state[1] in ("<", ">", "|"):
+            self.order = state[1]
+
+
+class NumpyArray(Unknown):
+    """In place of an array of NumPy's: its numbers, None if they are of no kind that weights have."""
+
+    __slots__ = ("values",)
+
+    def __new__(cls, *_: object) -> "NumpyArray":
+        made = object.__new__(cls)
+        made.values = None
+        return made
+
+    def __setstate__(self, state: object) -> None:
+        match state:
+            case (_, tuple(shape), _NumpyKind(code=str(code), order=order), fortran, bytes(data)):
+                if code in _NUMPY_CODES and len(shape) <= MOST_AXES:
+                    numbers = np.frombuffer(data, f"{order}{code}")
+                    self.values = numbers.reshape(shape, order="F" if fortran else "C")
+
+
+_NUMPY_CODES = ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u1", "b1")
+
+
+def load(file: BinaryIO, make_storage: MakeStorage | None = None) -> Any:
+    """Unpickle one object at the current place of ``file``, by default one without storages.
+
+    Raises CheckpointError if the pickle is damaged or refers to anything outside but storages.
+    """
+    try:
+        _check_memo(file)
+        return _Unpickler(file, make_storage).load()
+    except CheckpointError:
+        raise
+    except Exception as error:  # what a damaged pickle raises is not listed anywhere
+        found = escaped(str(error) or type(error).__name__)
+        raise CheckpointError(f"its pickle is damaged or truncated: {found}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, make_storage: MakeStorage | None) -> None:
+        super().__init__(file, encoding="utf-8")
+        self._make_storage = make_storage
+        self._unknown: dict[str, type[Unknown]] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "OrderedDict"):
+            return _Dict
+        if (module, name) in _FUNCTIONS:
+            return partial(_FUNCTIONS[module, name])  # its own copy: a pickle may set attributes
+        if module == "torch" and name in _STORAGES:
+            return name
+        if (module, name) == ("numpy", "dtype"):
+            return partial(_NumpyKind)
+        what = f"{module}.{name}"
+        return self._unknown.setdefault(what, type(what, (Unknown,), {"__slots__": ()}))
+
+    def persistent_load(self, pid: Any) -> Any:
+        """The storage of a persistent id ``("storage", class, key, device, size, …)``, or the class of a module.
+
+        A storage of numbers that weights never are (complex, quantised, 8-bit floats) is :class:`Unknown`.
+        """
+        match pid:
+            case ("module", kind, *_):  # beside its source code, as old PyTorch kept whole models
+                return kind
+            case ("storage", type(), str(), *_):
+                return Unknown()
+            case ("storage", str(kind), str(key), _, int(size), *rest) if self._make_storage and kind in _STORAGES:
+                if 0 <= size <= LARGEST and all(value is None for value in rest):
+                    return self._make_storage(key, _STORAGES[kind], size)
+        raise CheckpointError("its pickle refers to something outside that is no whole storage of PyTorch's")
+
+
+def _check_memo(file: BinaryIO) -> None:
+    """Raise CheckpointError for a place in the memo that no pickle of this length has; leave ``file`` where it stood.
+
+    The unpickler fills its table up to that place: one wrong bit could take all memory.
+    """
+    start = file.tell()
+    for opcode, number, position in pickletools.genops(file):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and number > position:
+            raise CheckpointError(f"its pickle is damaged: thing {number} of its memo at byte {position}")
+    file.seek(start)
+
+
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDArray | Unknown:
+    """A part of a storage. Further arguments are requires_grad, hooks and metadata."""
+    if isinstance(storage, Unknown):
+        return storage
+    if not all((isinstance(storage, np.ndarray), isinstance(shape, tuple), isinstance(strides, tuple))):
+        raise CheckpointError("a tensor without a storage, sizes or strides")
+    return strided(storage, offset, shape, strides)
+
+
+def _of_type(rebuild: Any, _: Any, arguments: Any, *__: Any) -> Any:
+    """A tensor of a subclass, or with attributes: as ``rebuild`` makes it, one of the functions here."""
+    return rebuild(*arguments) if isinstance(rebuild, partial) else Unknown()
+
+
+_FUNCTIONS = {
+    ("torch._utils", "_rebuild_tensor"): _tensor,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_parameter"): lambda data, *_: data,
+    ("torch._utils", "_rebuild_parameter_with_state"): lambda data, *_: data,
+    ("torch._tensor", "_rebuild_from_type_v2"): _of_type,
+    ("collections", "defaultdict"): lambda *_: _Dict(),
+    ("_codecs", "encode"): lambda text, *_: text.encode("latin1"),
+    ("numpy.core.multiarray", "_reconstruct"): lambda *_: NumpyArray(),
+    ("numpy._core.multiarray", "_reconstruct"): lambda *_: NumpyArray(),
+}
+
 
 MAGIC = 0x1950A86A20F9469CFC6C
 """The first object of the old format."""

@@ -1,7 +1,13 @@
-"""Reads checkpoints of PyTorch and Lua Torch, and ONNX files. The format is known by the file's contents."""
+"""Reads checkpoints of PyTorch and Lua Torch, and ONNX files. The format is known by the file's contents.
 
-from dataclasses import replace
+Programs wrap a net in modules (``module.``, ``backbone.``, ``featurizer.network.``) and its state dict in a dict of
+other things. The keys of such dicts are taken for the first parts of a name: ``state_dict.module.conv1.weight``.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,11 +15,137 @@ from safetensors import SafetensorError, deserialize
 
 from latent_domains.common.files import expect_file, read_bytes
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch import lua_resnet, onnx_resnet, pth, t7
-from latent_domains.convert.torch.contents import Checkpoint, find_network, take
-from latent_domains.convert.torch.prefixes import find_net, named_tensors
-from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, CheckpointError, escaped
+from latent_domains.common.wording import by, some
+from latent_domains.convert.torch import onnx_resnet, pth, t7
+from latent_domains.convert.torch.onnx_resnet import OnnxNet
+from latent_domains.convert.torch.pth import NumpyArray, Unknown
+from latent_domains.convert.torch.tensors import KINDS, MOST_AXES, escaped
+from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models.onnx_file import is_onnx, is_safetensors, read_onnx
+from latent_domains.networks.network import CheckpointError, Network, TorchLayout
+
+_FLOATS = ("float64", "float32", "float16", "bfloat16")
+
+Values = Mapping[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was checked: every tensor of the net, finite and as float32, by PyTorch's names."""
+
+    network: Network
+    classes: int | None
+    """None where the head is not wanted."""
+    values: Values
+    notes: tuple[str, ...] = ()
+    """Notes for the user."""
+    own: OnnxNet | None = None
+    """The net as its file computes it, if the file holds more than tensors."""
+
+
+Tensors = Mapping[str, NDArray]
+
+_MARKS = tuple(dict.fromkeys(network.torch.mark for network in NETWORKS.values() if network.torch))
+
+_DEEPEST = 8
+"""Dicts within dicts that are looked through."""
+
+_MOST = 10**6
+"""Dicts and tensors that are looked at: dicts that hold the same dict many times make billions of a few lines."""
+
+
+def named_tensors(saved: Any) -> dict[str, NDArray]:
+    """All tensors in a saved object by their names, which begin with the keys of the dicts that they lie in.
+
+    Raises CheckpointError if there are none.
+    """
+    found: dict[str, NDArray] = {}
+    for number, (name, value) in enumerate(_walk(saved, "", frozenset())):
+        if number > _MOST:
+            raise CheckpointError(f"it holds more than {_MOST:,} dicts and tensors, expected a state dict")
+        if not isinstance(value, np.ndarray):
+            continue
+        if name in found:
+            raise CheckpointError(f"two tensors in it are called {escaped(name)}, expected names that differ")
+        found[name] = value
+    if not found:
+        objects = [saved, *(saved.values() if isinstance(saved, dict) else ())]
+        unknown = dict.fromkeys(type(one).__name__ for one in objects if isinstance(one, Unknown))
+        what = f"objects of {some(map(escaped, unknown), 3)}" if unknown else f"a {type(saved).__name__}"
+        raise CheckpointError(
+            f"it holds {what} and no tensor by name, expected a state dict. If a whole model was saved, load it where "
+            "its code is and save torch.save(model.state_dict(), FILE)"
+        )
+    return found
+
+
+def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, Any]]:
+    """The dicts and tensors in dicts of dicts by their names; a dict comes before what it holds."""
+    if isinstance(value, NumpyArray):
+        value = value.values
+    if name and isinstance(value, dict | np.ndarray):
+        yield name, value
+    if isinstance(value, dict) and len(within) < _DEEPEST and id(value) not in within:
+        for key, one in value.items():
+            if isinstance(key, str | int):
+                yield from _walk(one, f"{name}.{key}" if name else str(key), within | {id(value)})
+
+
+def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDArray], tuple[str, ...]]:
+    """The tensors of the net that lies below ``prefix`` (None: the only one), by its own names; and notes for the user.
+
+    Where several prefixes have the same tensors, any serves. Without a known net, all tensors are returned. Raises
+    CheckpointError if nets below several prefixes differ, or if none lies below ``prefix``.
+    """
+    nets = {found: _below(tensors, found) for found in _prefixes(tensors)}
+    if prefix is not None:
+        given = prefix.rstrip(".")
+        chosen = {found: net for found, net in nets.items() if f".{found}".endswith(f".{given}." if given else ".")}
+        if exact := chosen.get(f"{given}." if given else ""):
+            chosen = {f"{given}." if given else "": exact}
+        if not chosen:
+            raise CheckpointError(f"--prefix {escaped(prefix)}: no known net lies there, expected {_named(nets)}")
+        nets = chosen
+    if not nets:
+        return dict(tensors), ()
+    nets = {found: net for found, net in nets.items() if _is_whole(net)} or nets
+    first, *others = nets
+    if any(_differ(nets[first], nets[other]) for other in others):
+        raise CheckpointError(f"nets that differ lie below {_named(nets)}: --prefix chooses one")
+    left = [name for name in tensors if not name.startswith(tuple(nets))]
+    notes = [f"the net is what lies below {escaped(first)}"] if first else []
+    notes += [f"left out: {some(map(escaped, left), 5)}"] if left else []
+    return nets[first], tuple(notes)
+
+
+def _prefixes(tensors: Tensors) -> dict[str, None]:
+    """What stands before the marks of known nets, in the order of the tensors."""
+    found = [name.removesuffix(mark) for name in tensors for mark in _MARKS if name.endswith(mark)]
+    return dict.fromkeys(prefix for prefix in found if not prefix or prefix.endswith("."))
+
+
+def _below(tensors: Tensors, prefix: str) -> dict[str, NDArray]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _is_whole(net: Tensors) -> bool:
+    """Whether all tensors of the network, but a classifier, are there."""
+    try:
+        return net.keys() >= find_network(net).torch.shapes().keys()
+    except CheckpointError:
+        return False
+
+
+def _differ(net: Tensors, other: Tensors) -> bool:
+    """Whether two nets have other tensors."""
+    return net.keys() != other.keys() or any(
+        tensor is not other[name] and not np.array_equal(tensor, other[name]) for name, tensor in net.items()
+    )
+
+
+def _named(nets: Mapping[str, Tensors]) -> str:
+    return some((escaped(prefix) if prefix else "no prefix" for prefix in nets), 5) or "one of none"
+
 
 _EXPECTED = "expected a state dict of torch.save, safetensors, ONNX or a binary .t7 of Lua Torch"
 
@@ -49,7 +181,7 @@ def _tensors(data: bytes) -> dict[str, NDArray]:
     if is_safetensors(data):
         return read_safetensors(data)
     if data[:4] == b"\4\0\0\0":  # a Lua object
-        return lua_resnet.state_dict(t7.read(data))
+        return t7.state_dict(t7.read(data))
     if data[:64].lstrip().startswith((b"<", b"version https://git-lfs")):
         raise CheckpointError(f"a web page or a pointer of Git LFS, not the file itself, {_EXPECTED}")
     raise CheckpointError(f"{len(data)} bytes of a format that is not known here, {_EXPECTED}")
@@ -69,3 +201,62 @@ def read_safetensors(data: bytes) -> dict[str, NDArray]:
     except (SafetensorError, ValueError, OverflowError) as error:  # a size of 0 makes room for any others
         raise CheckpointError(f"a damaged or truncated safetensors file: {escaped(str(error))}") from error
     return tensors
+
+
+def find_network(tensors: Mapping[str, NDArray]) -> Network:
+    """The network of ``tensors``. Raises CheckpointError if none here has such tensors."""
+    known = {network.title: network for network in NETWORKS.values() if network.torch}
+    for network in known.values():
+        if {network.torch.mark, f"{network.torch.units[0].convolution}.weight"} <= tensors.keys():
+            return network.torch.variant(tensors) if network.torch.variant else network
+    names = some(map(escaped, sorted(tensors)), 10)
+    raise CheckpointError(f"its tensors are {names}: expected those of {', '.join(known)}")
+
+
+def take(tensors: Mapping[str, NDArray], network: Network, *, head: bool) -> Checkpoint:
+    """Check that ``tensors`` are those of the network, and read them; without ``head``, all but its classifier's.
+
+    Raises CheckpointError naming the tensors that are missing, too many, of another shape or not finite.
+    """
+    net = network.torch
+    of_head = [name for name in tensors if name.startswith(f"{net.classifier}.")]
+    shapes, classes = net.shapes(), None
+    if head:
+        weight = tensors.get(f"{net.classifier}.weight")
+        classes = len(weight) if weight is not None and weight.ndim else 0
+        shapes |= {f"{net.classifier}.weight": (classes, net.features), f"{net.classifier}.bias": (classes,)}
+    else:
+        tensors = {name: tensor for name, tensor in tensors.items() if name not in of_head}
+
+    missing = [name for name in shapes if name not in tensors]
+    extra = [name for name in tensors if name not in shapes and not name.endswith(".num_batches_tracked")]
+    if missing or extra:
+        named = [
+            f"{word} {some(map(escaped, names))}" for word, names in (("lacking", missing), ("with", extra)) if names
+        ]
+        wrong = f"{' and '.join(named)}{_advice(net, *missing, *extra)}"
+        raise CheckpointError(f"{network.title} by its blocks, but {wrong}")
+    for name, shape in shapes.items():
+        if tensors[name].shape != shape or not tensors[name].size:
+            expected = f"{by(shape)} in {network.title}{_advice(net, name)}"
+            raise CheckpointError(f"tensor {name} is {by(tensors[name].shape)}, expected {expected}")
+    return Checkpoint(network, classes, {name: _values(name, tensors[name]) for name in shapes})
+
+
+def _advice(net: TorchLayout, *wrong: str) -> str:
+    """The option that helps if nothing but the classifier is ``wrong``."""
+    of_head = all(name.startswith(f"{net.classifier}.") for name in wrong)
+    return "; --no-head leaves the classifier out" if of_head else ""
+
+
+def _values(name: str, tensor: NDArray) -> NDArray[np.float32]:
+    """The numbers as float32, in an array of their own."""
+    if tensor.dtype.name not in _FLOATS:
+        raise CheckpointError(f"tensor {name}: numbers of {tensor.dtype}, expected {', '.join(_FLOATS)}")
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, and refused below
+        values = np.array(tensor, np.float32, order="C")
+    if not np.isfinite(values).all():
+        raise CheckpointError(f"tensor {name} holds {(~np.isfinite(values)).sum()} numbers that are not finite")
+    if name.endswith("running_var") and values.min() < 0:
+        raise CheckpointError(f"tensor {name} holds a variance of {values.min():g}, expected none below 0")
+    return values

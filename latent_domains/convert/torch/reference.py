@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from latent_domains.convert.onnx.graph import OnnxGraph
-from latent_domains.convert.torch.contents import Checkpoint
+from latent_domains.convert.onnx.layer import OnnxGraph
 from latent_domains.convert.torch.onnx_resnet import OnnxNet
+from latent_domains.convert.torch.read import Checkpoint
 from latent_domains.models.model import Array
 from latent_domains.models.onnx_runtime import Runtime
 from latent_domains.networks.network import STATISTICS, Standardisation

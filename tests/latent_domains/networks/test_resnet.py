@@ -2,7 +2,7 @@
 
 import pytest
 
-from latent_domains.convert.torch.caffe_weights import converted_net
+from latent_domains.convert.torch.conversion import converted_net
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import METHODS

@@ -9,8 +9,7 @@ import onnx
 from caffe.proto.caffe_pb2 import NetParameter
 from onnx import ModelProto
 
-from latent_domains.convert.onnx.net import onnx_model
-from latent_domains.convert.onnx.verify import compare
+from latent_domains.convert.onnx.export import compare, onnx_model
 from latent_domains.models.compare import Difference
 from latent_domains.models.definition import for_phase
 from latent_domains.models.model import Array, Model, load

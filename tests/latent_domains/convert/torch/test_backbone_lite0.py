@@ -15,11 +15,10 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 import torch
 
 from latent_domains.convert.fold.fold import fold
-from latent_domains.convert.onnx.net import blob_names, onnx_model
+from latent_domains.convert.onnx.export import blob_names, onnx_model
 from latent_domains.convert.torch.backbone import backbone, backbone_onnx, folded_model
-from latent_domains.convert.torch.caffe_weights import Pixels, caffe_model
-from latent_domains.convert.torch.contents import Checkpoint
-from latent_domains.convert.torch.read import read_checkpoint
+from latent_domains.convert.torch.conversion import Pixels, caffe_model
+from latent_domains.convert.torch.read import Checkpoint, read_checkpoint
 from latent_domains.convert.torch.reference import torch_net
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment

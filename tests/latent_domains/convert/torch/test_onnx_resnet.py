@@ -14,8 +14,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import onnx_resnet
-from latent_domains.convert.torch.contents import find_network, take
-from latent_domains.convert.torch.read import read_checkpoint
+from latent_domains.convert.torch.read import find_network, read_checkpoint, take
 from latent_domains.convert.torch.tensors import CheckpointError
 from latent_domains.models import inputs
 from latent_domains.models.model import forward

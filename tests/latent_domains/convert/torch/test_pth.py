@@ -11,8 +11,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 
 import torch
 
-from latent_domains.convert.torch.prefixes import named_tensors
 from latent_domains.convert.torch.pth import MAGIC, read_legacy, read_zip
+from latent_domains.convert.torch.read import named_tensors
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import saved
 

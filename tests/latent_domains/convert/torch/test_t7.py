@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
 
-from latent_domains.convert.torch import lua_resnet
+from latent_domains.convert.torch import t7
 from latent_domains.convert.torch.t7 import read
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, Object, Storage, Strided, tensor, written
@@ -56,10 +56,10 @@ def test_tensors_that_are_none():
 
 def test_truncated_anywhere_is_refused(narrow):
     data = written(Builder().net(narrow))
-    assert len(lua_resnet.state_dict(read(data))) == 11 * 5 + 2 + 5
+    assert len(t7.state_dict(read(data))) == 11 * 5 + 2 + 5
     for size in [*range(0, 400), *range(400, len(data), len(data) // 200), len(data) - 1]:
         with pytest.raises(CheckpointError):
-            lua_resnet.state_dict(read(data[:size]))
+            t7.state_dict(read(data[:size]))
 
 
 def test_damage_anywhere_is_refused_or_harmless(narrow):
@@ -70,7 +70,7 @@ def test_damage_anywhere_is_refused_or_harmless(narrow):
         for place in rng.integers(0, len(data), 20):
             damaged[place] = rng.integers(0, 256)
         try:
-            lua_resnet.state_dict(read(bytes(damaged)))
+            t7.state_dict(read(bytes(damaged)))
         except CheckpointError:
             found += 1
     assert found > 100

@@ -21,10 +21,9 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 import torch
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch import pickles, pth
-from latent_domains.convert.torch.pickles import load
-from latent_domains.convert.torch.prefixes import named_tensors
-from latent_domains.convert.torch.read import read_checkpoint
+from latent_domains.convert.torch import pth
+from latent_domains.convert.torch.pth import load
+from latent_domains.convert.torch.read import named_tensors, read_checkpoint
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.nets import saved as torch_saved
 
@@ -105,7 +104,7 @@ def test_ways_of_naming_code(code, tmp_path):
     marker = tmp_path / "marker"
     with suppress(CheckpointError):
         made = unpickled(code.replace(b"MARKER", str(marker).encode()))
-        assert isinstance(made, pickles.Unknown) or (isinstance(made, type) and issubclass(made, pickles.Unknown))
+        assert isinstance(made, pth.Unknown) or (isinstance(made, type) and issubclass(made, pth.Unknown))
     assert not marker.exists()
 
 
@@ -120,7 +119,7 @@ def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
             unpickled(b"\x80\x02" + numbers + of_array)
     with pytest.raises(CheckpointError):
         unpickled(b"\x80\x02ccollections\nOrderedDict\n" + state)
-    assert not hasattr(pickles._Dict, "_call")
+    assert not hasattr(pth._Dict, "_call")
     with pytest.raises(CheckpointError, match="damaged"):
         unpickled(b"\x80\x02ctorch\nFloatStorage\n" + state)
     made = unpickled(b"\x80\x02ccollections\nOrderedDict\n)R" + state)  # as PyTorch keeps versions of modules

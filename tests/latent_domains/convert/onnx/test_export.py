@@ -6,9 +6,8 @@ import pytest
 from caffe.proto.caffe_pb2 import NetParameter
 
 from latent_domains.common.program import ROOT
-from latent_domains.convert.onnx.graph import IR_VERSION, OPSET
-from latent_domains.convert.onnx.layer import Refused
-from latent_domains.convert.onnx.net import BATCH, check_layers
+from latent_domains.convert.onnx.export import BATCH, check_layers
+from latent_domains.convert.onnx.layer import IR_VERSION, OPSET, Refused
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import forward, load
 from latent_domains.models.onnx_runtime import Runtime

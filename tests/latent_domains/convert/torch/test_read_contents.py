@@ -7,7 +7,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 
 import torch
 
-from latent_domains.convert.torch.contents import Checkpoint, find_network, take
+from latent_domains.convert.torch.read import Checkpoint, find_network, take
 from latent_domains.convert.torch.tensors import CheckpointError
 from latent_domains.networks.resnet import DEPTHS, basic_blocks, bottlenecks, resnet_of
 from tests.latent_domains.convert.torch.nets import RESNET18, RESNET34, RESNET50, Block, Bottleneck, ResNet

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from latent_domains.common.program import ProgramError
-from latent_domains.convert import picture_net
+from latent_domains.convert import backbone_and_head
 from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import read_images
 from latent_domains.data.published_file import in_package
@@ -85,36 +85,36 @@ def test_a_head_without_mda(lite0_features, tmp_path):
 
 def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path, monkeypatch):
     """Features of other pictures, weights that were changed: whatever makes the two sides differ."""
-    backbone = picture_net.backbone(LITE0, in_package(LITE0.weights[0].file))
+    backbone = backbone_and_head.backbone(LITE0, in_package(LITE0.weights[0].file))
     shifted = {**backbone.blobs, "conv2": [backbone.blobs["conv2"][0], backbone.blobs["conv2"][1] + np.float32(1)]}
-    monkeypatch.setattr(picture_net, "backbone", lambda *_: replace(backbone, blobs=shifted))
+    monkeypatch.setattr(backbone_and_head, "backbone", lambda *_: replace(backbone, blobs=shifted))
     done = program("export", run.path, tmp_path / "m")
     assert done.returncode == 1 and "this net is not written" in done.stderr and "from picture to class" in done.stderr
     assert names(tmp_path) == []
 
 
 def test_without_the_pictures_it_says_that_none_were_compared(run, tmp_path, capsys):
-    picture_net.check_on_pictures(
+    backbone_and_head.check_on_pictures(
         replace(run, data_folder=tmp_path), run.final_snapshot().model, lambda rows: rows, "Caffe"
     )
     assert "are not there: Caffe was not compared on pictures" in capsys.readouterr().out
 
 
 def test_what_no_whole_net_is_made_of(run, tmp_path):
-    assert picture_net.is_head(run)
+    assert backbone_and_head.is_head(run)
     for name in ("pacs", "office31_fc7"):
-        assert not picture_net.is_head(replace(run, experiment=make_experiment(name, "dial")))
+        assert not backbone_and_head.is_head(replace(run, experiment=make_experiment(name, "dial")))
     head = read_model(run.net("deploy"), run.latest_snapshot().model)
     other = replace(DATASETS["pacs_lite0"], stored_shape=(1000 + 80, 1, 1))
     with pytest.raises(ProgramError, match="takes 1000 features, expected the 1280 of lite0"):
-        picture_net.picture_net(replace(run, experiment=make_experiment(other, "dial")), head)
+        backbone_and_head.picture_net(replace(run, experiment=make_experiment(other, "dial")), head)
     settings = {"targets": TARGETS, "branch_norm": "logits", "batch_size": 32}
     for branch_input in ("early", "final"):
         experiment = make_experiment("pacs_lite0", "mda", branch_input=branch_input, **settings)
         two = write_run(experiment, tmp_path / branch_input, data=run.data_folder)
         head = Model(two.read_net("deploy"), {})
         if branch_input == "final":
-            assert picture_net.picture_net(two, head).net.layer[-1].top == ["prob"]
+            assert backbone_and_head.picture_net(two, head).net.layer[-1].top == ["prob"]
             continue
         with pytest.raises(ProgramError, match="reads statistics of early blocks to tell target domains apart"):
-            picture_net.picture_net(two, head)
+            backbone_and_head.picture_net(two, head)

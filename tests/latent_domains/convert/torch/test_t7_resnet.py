@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh torch)")
 
 from latent_domains.convert.torch import t7
-from latent_domains.convert.torch.lua_resnet import state_dict
+from latent_domains.convert.torch.t7 import state_dict
 from latent_domains.convert.torch.tensors import CheckpointError
 from tests.latent_domains.convert.torch.lua import Builder, Object, tensor, written
 from tests.latent_domains.convert.torch.nets import Bottleneck, ResNet, trained
