@@ -34,6 +34,7 @@ def plans(
     without images has no part.
     """
     trees = read_domains(images, image_set)
+    image_set = image_set.with_found(counted(trees))
     _report_differences(image_set, images, trees, allow_incomplete)
     check_size(image_size)
     side = stored_side(image_size)
@@ -80,11 +81,17 @@ def _read_domain(folder: Path, image_set: ImageSet) -> ClassTree:
     if not visible_folders(folder):
         return ClassTree(folder)
     tree = walk_classes(folder, lambda path: image_set.canonical(path.name))
-    if not tree.of_classes(image_set.classes).found.images and (found := domains_in(tree)):
+    classes = image_set.classes or [one.class_name for one in tree.folders]
+    if not tree.of_classes(classes).found.images and (found := domains_in(tree)):
         meant = f"expected {folder}/CLASS: move there what lies in {some(map(str, found.holders))}"
         raise found.error(meant, otherwise="")
-    _named([one.folder for one in tree.folders], image_set, image_set.classes)
+    _named([one.folder for one in tree.folders], image_set, classes)
     return tree
+
+
+def counted(trees: dict[str, ClassTree]) -> dict[str, dict[str, int]]:
+    """Count the images of each class folder, by domain."""
+    return {domain: {one.class_name: len(one.found.images) for one in tree.folders} for domain, tree in trees.items()}
 
 
 def _named(folders: Iterable[Path], image_set: ImageSet, names: Sequence[str]) -> dict[str, Path]:
@@ -116,7 +123,7 @@ def _report_differences(image_set: ImageSet, root: Path, trees: dict[str, ClassT
     if not (rows := differences(image_set, trees)):
         return
     images = sum(len(found.images) for found in known.values())
-    published = sum(sum(classes.values()) for classes in image_set.counts.values())
+    published = sum(image_set.images.values())
     report = (
         f"{root}: not {image_set.title} as published ({images} images of its classes, published {published}):\n"
         f"{table(('domain', 'class', 'found', 'published', 'remark'), rows)}"
@@ -131,18 +138,23 @@ def differences(image_set: ImageSet, trees: dict[str, ClassTree]) -> list[tuple[
 
     A domain without images has one row, and so has each folder of no class.
     """
-    rows = []
+    rows, images = [], counted(trees)
     for domain, published in image_set.counts.items():
         tree = trees.get(domain)
-        counts = {one.class_name: len(one.found.images) for one in tree.folders} if tree else {}
+        counts, total = images.get(domain, {}), image_set.images[domain]
         if not any(counts.get(name) for name in published):
             remark = "no images in its class folders" if tree else "no such folder"
-            rows.append((domain, "all classes", 0, sum(published.values()), remark))
+            rows.append((domain, "all classes", 0, total, remark))
         else:
-            for name, expected in published.items():
-                if surplus := counts.get(name, 0) - expected:
+            compared = {name: (counts.get(name, 0), expected) for name, expected in published.items()}
+            if image_set.totals:
+                compared["all classes"] = sum(counts.values()), total
+            for name, (found, expected) in compared.items():
+                if surplus := found - expected:
                     remark = f"{surplus} extra" if surplus > 0 else f"{-surplus} missing"
-                    rows.append((domain, name, expected + surplus, expected, remark))
+                    rows.append((domain, name, found, expected, remark))
+                elif not found:
+                    rows.append((domain, name, 0, "some", "no images, but other domains have this class"))
         for one in tree.folders if tree else ():
             if one.class_name not in published and not image_set.is_of_larger_set(one.class_name):
                 rows.append((domain, one.folder.name, len(one.found.images), 0, "folder of no known class, left out"))

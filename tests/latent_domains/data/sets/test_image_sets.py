@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
 from latent_domains.data.image_list import ClassTree
-from latent_domains.data.sets.image_sets import differences, entries, read_domains
-from latent_domains.data.sets.published import IMAGE_SETS, OFFICE31, OFFICE_CALTECH, PACS, ImageSet
+from latent_domains.data.sets.image_sets import counted, differences, entries, read_domains
+from latent_domains.data.sets.published import IMAGE_SETS, OFFICE31, OFFICE_CALTECH, OFFICE_HOME, PACS, ImageSet
 from tests.image_trees import plant, scaled
 from tests.programs import Done, interrupt, names, program, replacing
 
@@ -24,7 +25,7 @@ def counts(trees: dict[str, ClassTree], image_set: ImageSet) -> dict[str, dict[s
     }
 
 
-@pytest.mark.parametrize("name", IMAGE_SETS)
+@pytest.mark.parametrize("name", [name for name, image_set in IMAGE_SETS.items() if image_set.counts])
 def test_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
     image_set = IMAGE_SETS[name]
     trees = read_domains(plant(tmp_path, image_set.counts), image_set)
@@ -109,6 +110,20 @@ def test_everything_missing_and_extra_is_in_one_table(tmp_path):
 def test_a_missing_class_shifts_no_label(tmp_path):
     trees = read_domains(plant(tmp_path, {"photo": {"house": 1, "person": 1}}), PACS)
     assert [entry.label for entry in entries(trees["photo"], PACS)] == [5, 6]
+
+
+def test_classes_are_those_of_the_folders_where_only_totals_are_published(tmp_path):
+    there = {"Art": {"Alarm_Clock": 2, "Bed": 3}, "Clipart": {"Bed": 4}, "Real World": {"Alarm_Clock": 2, "Bed": 2}}
+    home = replace(OFFICE_HOME, totals={"art": 5, "clipart": 4, "product": 2, "real_world": 5})
+    trees = read_domains(plant(tmp_path, there), home)
+    found = home.with_found(counted(trees))
+    assert found.classes == ("alarm_clock", "bed") and home.classes == ()
+    assert [entry.label for entry in entries(trees["clipart"], found)] == [1] * 4
+    assert [" ".join(row) for row in differences(found, trees)] == [
+        "clipart alarm_clock 0 some no images, but other domains have this class",
+        "product all classes 0 2 no such folder",
+        "real_world all classes 4 5 1 missing",
+    ]
 
 
 # --- LMDBs
