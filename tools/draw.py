@@ -18,8 +18,8 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_aside
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.models.allowed import DATA, read_net
-from latent_domains.models.definition import for_phase
 from latent_domains.models.drawing import FORMATS, draw
+from latent_domains.models.prototxt import for_phase
 
 DOCS = tuple(
     f"prototxt/{name}.prototxt"

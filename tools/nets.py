@@ -8,7 +8,7 @@ if __name__ == "__main__":
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.files import write_text
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.nets.committed import committed_files
+from latent_domains.nets.training_files import committed_files
 
 
 def main() -> None:

@@ -29,8 +29,7 @@ from latent_domains.data.image_list import folder_entries
 from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.devices import add_mode_option, choose_mode
-from latent_domains.runs.predict import open_classifier
-from latent_domains.runs.predict_domains import predict_domains
+from latent_domains.runs.predict import open_classifier, predict_domains
 
 
 def main() -> None:

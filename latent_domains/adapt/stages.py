@@ -30,11 +30,11 @@ from latent_domains.experiment.recipe import Recipe
 from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.models.model import model_files
 from latent_domains.report.build import build
-from latent_domains.runs.contents import check_same_images
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.lock import check_unlocked
 from latent_domains.runs.predict import open_classifier
 from latent_domains.runs.preflight import preflight
+from latent_domains.runs.provenance import check_same_images
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import check_holds, write_run
 from latent_domains.training.train import loaded_from, train_all

@@ -14,7 +14,7 @@ from latent_domains.experiment.pretrained import at_hand, get_pretrained
 from latent_domains.models.onnx_file import contents_sha256
 from latent_domains.models.weights import read_layers
 from latent_domains.networks.network import Network
-from latent_domains.runs.contents import check_same_weights
+from latent_domains.runs.provenance import check_same_weights
 from latent_domains.runs.run_folder import RunFolder
 
 FOLDER = ROOT / "data" / "weights"

@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
-from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.models.onnx_file import Runtime, with_outputs
 
 Order = Literal["bgr", "rgb"]
 

@@ -27,9 +27,8 @@ from latent_domains.data.lmdb_io import contents
 from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, Baseline
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import check_meaning
-from latent_domains.runs.record import Matching, OnTarget, Record
+from latent_domains.runs.record import Matching, OnTarget, Record, domain_usage
 
 _ESTIMATORS = {"gong2013": DistinctiveDomains, "hoffman2012": ConstrainedDomains}
 """The estimators of the methods in DISCOVERY."""

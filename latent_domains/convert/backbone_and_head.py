@@ -20,7 +20,7 @@ from latent_domains.experiment.datasets import input_of
 from latent_domains.experiment.networks import BACKBONES, NETWORKS
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import Array, Model, forward
-from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.models.onnx_file import Runtime
 from latent_domains.networks.network import Network
 from latent_domains.runs.run_folder import RunFolder
 

@@ -18,8 +18,7 @@ from latent_domains.domains.statistics import Statistics
 from latent_domains.domains.style import find
 from latent_domains.domains.style_domains import ENOUGH, STABLE, Agreement, StyleDomains, explained, find_style_domains
 from latent_domains.report.chart import latent_name
-from latent_domains.runs.domain_usage import domain_usage
-from latent_domains.runs.record import DomainUsage
+from latent_domains.runs.record import DomainUsage, domain_usage
 
 UNCERTAIN = 0.6
 """A domain that is less stable is called uncertain."""

@@ -9,7 +9,7 @@ import caffe_layers
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import harmless
 from latent_domains.models import prototxt
-from latent_domains.models.definition import check_format
+from latent_domains.models.prototxt import check_format
 
 _PURE = """
     AbsVal Accuracy ArgMax BNLL BatchNorm BatchReindex Bias Clip Concat ContrastiveLoss Convolution Crop Deconvolution

@@ -26,8 +26,7 @@ from latent_domains.data.input_batches import batches
 from latent_domains.data.lmdb_io import count
 from latent_domains.data.preprocessing import Preprocessing, Reading
 from latent_domains.models.model import feed, load, read_model
-from latent_domains.models.onnx_file import check_onnx
-from latent_domains.models.onnx_runtime import MADE_OF, Runtime
+from latent_domains.models.onnx_file import MADE_OF, Runtime, check_onnx
 
 
 def _distinct(classes: tuple[str, ...]) -> tuple[str, ...]:

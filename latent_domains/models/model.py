@@ -20,7 +20,7 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.wording import some
 from latent_domains.models import prototxt
 from latent_domains.models.allowed import read_net
-from latent_domains.models.definition import for_phase
+from latent_domains.models.prototxt import for_phase
 from latent_domains.models.weights import check_weights, for_caffe, put_values
 
 Array = NDArray[np.float32]

@@ -9,8 +9,11 @@ from latent_domains.data.published_file import PublishedFile
 from latent_domains.networks.blocks import (
     GAUSSIAN,
     NARROW,
+    Experiment,
     L,
+    NetSpec,
     Normalisation,
+    Top,
     convolution,
     global_average,
     inner_product,
@@ -18,7 +21,6 @@ from latent_domains.networks.blocks import (
     relu,
 )
 from latent_domains.networks.network import Network, Pretrained
-from latent_domains.networks.types import Experiment, NetSpec, Top
 
 FEATURES = "fc7"
 """The blob of the features that shallow methods take, N×4096, before fc7's ReLU."""

@@ -5,9 +5,8 @@ classifier. They are taken before fc7's ReLU, as in the authors' net.
 """
 
 from latent_domains.networks.alexnet import normalised_classifier, normalised_fc7
-from latent_domains.networks.blocks import relu
+from latent_domains.networks.blocks import Experiment, NetSpec, Top, relu
 from latent_domains.networks.network import Network
-from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

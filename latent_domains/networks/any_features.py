@@ -8,9 +8,8 @@ rather than by the last layer, which was trained to tell classes apart.
 from dataclasses import replace
 
 from latent_domains.networks.alexnet import normalised_classifier
-from latent_domains.networks.blocks import L, Normalisation, batch_norm, relu
+from latent_domains.networks.blocks import Experiment, L, NetSpec, Normalisation, Top, batch_norm, relu
 from latent_domains.networks.network import Network, linear_classifier
-from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

@@ -2,10 +2,16 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from latent_domains.networks.types import NetSpec, Top
+if TYPE_CHECKING:  # nothing of it is imported when a program runs: all of it lies above
+    from caffe.net_spec import NetSpec, Top
+
+    from latent_domains.convert.torch.reference import TorchGraph
+    from latent_domains.experiment.experiment import Experiment
+else:
+    NetSpec = Top = TorchGraph = Experiment = Any
 
 
 class _Layers:
@@ -175,3 +181,33 @@ def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
         return tops[0]
     n[name] = L.Concat(*tops, axis=0)
     return n[name]
+
+
+@dataclass(frozen=True)
+class DomainClassifier:
+    """The last layer of a network's branches, called PREFIX_NAME."""
+
+    name: str = "fc"
+    filler: dict[str, Any] = field(default_factory=lambda: GAUSSIAN)
+    lr_mult: float = 10
+
+    def logits(self, n: NetSpec, features: Top, experiment: Experiment, k: int, prefix: str) -> Top:
+        """Domain logits (N×k) of a group's features (N×C×…), as w and h_D take them."""
+        moving_average_fraction = experiment.recipe.moving_average_fraction
+        centred = experiment.method.branch_norm == "centred"
+        if centred:
+            features = batch_norm(n, f"{prefix}_centred", features, moving_average_fraction)
+        x = inner_product(
+            n, f"{prefix}_{self.name}", features, k, bias=not centred, filler=self.filler, lr_mult=self.lr_mult
+        )
+        if experiment.method.branch_norm == "logits":
+            x = batch_norm(n, f"{prefix}_logits_bn", x, moving_average_fraction)
+        if experiment.method.domain_gain != 1:
+            n[f"{prefix}_logits_gain"] = x = L.Power(x, scale=experiment.method.domain_gain)
+        return x
+
+
+def normalisation(experiment: Experiment, *branch_norms: str) -> Normalisation:
+    """BN and Scale after a branch's layers where ``branch_norm`` is one of these."""
+    layer = "bn" if experiment.method.branch_norm in branch_norms else "none"
+    return Normalisation(layer, 0, experiment.recipe.moving_average_fraction)

@@ -9,9 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
-from latent_domains.networks.blocks import MSRA, L, Normalisation, convolution, global_average
+from latent_domains.networks.blocks import (
+    MSRA,
+    Experiment,
+    L,
+    NetSpec,
+    Normalisation,
+    Top,
+    TorchGraph,
+    convolution,
+    global_average,
+)
 from latent_domains.networks.network import Unit
-from latent_domains.networks.types import Experiment, NetSpec, Top, TorchGraph
 
 STEM, HEAD = 32, 1280
 """Filters of the first convolution and of the last, whose averages are the features."""

@@ -5,10 +5,20 @@ layers have no bias where the normalisation subtracts it again. Pooling comes be
 as the other way round at a quarter of the work.
 """
 
-from latent_domains.networks.blocks import XAVIER, Normalisation, convolution, inner_product, max_pool, relu
-from latent_domains.networks.branch import DomainClassifier, normalisation
+from latent_domains.networks.blocks import (
+    XAVIER,
+    DomainClassifier,
+    Experiment,
+    NetSpec,
+    Normalisation,
+    Top,
+    convolution,
+    inner_product,
+    max_pool,
+    normalisation,
+    relu,
+)
 from latent_domains.networks.network import Network
-from latent_domains.networks.types import Experiment, NetSpec, Top
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:

@@ -9,9 +9,16 @@ from numpy.typing import NDArray
 
 from latent_domains.data.preprocessing import Preprocessing
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.networks.blocks import GAUSSIAN, Normalisation, inner_product
-from latent_domains.networks.branch import DomainClassifier
-from latent_domains.networks.types import Experiment, NetSpec, Top, TorchGraph
+from latent_domains.networks.blocks import (
+    GAUSSIAN,
+    DomainClassifier,
+    Experiment,
+    NetSpec,
+    Normalisation,
+    Top,
+    TorchGraph,
+    inner_product,
+)
 
 EPS = 1e-5
 """Added to variances, by PyTorch and by Caffe."""

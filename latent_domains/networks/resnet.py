@@ -22,8 +22,20 @@ from numpy.typing import NDArray
 
 from latent_domains.common.wording import by
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.networks.blocks import MSRA, L, Normalisation, convolution, global_average, max_pool, relu
-from latent_domains.networks.branch import normalisation
+from latent_domains.networks.blocks import (
+    MSRA,
+    Experiment,
+    L,
+    NetSpec,
+    Normalisation,
+    Top,
+    TorchGraph,
+    convolution,
+    global_average,
+    max_pool,
+    normalisation,
+    relu,
+)
 from latent_domains.networks.network import (
     GEOMETRIES,
     Backbone,
@@ -35,7 +47,6 @@ from latent_domains.networks.network import (
     Unit,
     torchvision,
 )
-from latent_domains.networks.types import Experiment, NetSpec, Top, TorchGraph
 
 POOLED = "pool5"
 """The blob of the features, N×512×1×1 (ResNet50: N×2048×1×1)."""

@@ -12,7 +12,7 @@ from latent_domains.report.chart import Chart, in_legend
 from latent_domains.report.page import Block, Charts, Heading, Section, missing
 from latent_domains.report.palette import GROUP_COLOURS, MARKS
 from latent_domains.report.runs import LoadedRun
-from latent_domains.runs.features import AlignedFeatures, aligned_features
+from latent_domains.runs.outputs import AlignedFeatures, aligned_features
 
 NAMED = 10
 """Up to so many domains or classes are named, each with its own colour and mark."""

@@ -21,8 +21,7 @@ from latent_domains.report.samples import (
     read_source_images,
     surest_and_least_sure,
 )
-from latent_domains.runs.domain_usage import what_was_told
-from latent_domains.runs.record import COLLAPSED, DomainUsage
+from latent_domains.runs.record import COLLAPSED, DomainUsage, what_was_told
 from latent_domains.tables.results import NOTHING
 
 _LETTER, _NAME = 6, 20

@@ -10,8 +10,7 @@ from pathlib import Path
 from latent_domains.common.caffe_process import curves
 from latent_domains.common.program import ProgramError, from_root
 from latent_domains.experiment.experiment import Experiment, from_json
-from latent_domains.runs.record import Record, read
-from latent_domains.runs.records_file import read_records
+from latent_domains.runs.record import Record, read, read_records
 from latent_domains.runs.run_folder import RunFolder, Snapshot, find_runs
 
 

@@ -9,10 +9,9 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.domain_labels import assigned_domains
-from latent_domains.runs.domain_usage import domain_usage, what_was_told
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, check_training_images, incompleteness
-from latent_domains.runs.record import DomainUsage, OnTarget, Record
+from latent_domains.runs.record import DomainUsage, OnTarget, Record, domain_usage, what_was_told
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import now
 

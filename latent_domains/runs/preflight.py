@@ -31,8 +31,8 @@ from latent_domains.experiment.batches import batch_sizes, made_by, published_co
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.models.graph import kind
 from latent_domains.nets.losses import loss_weights
-from latent_domains.runs.contents import AGAIN, check_same_images
 from latent_domains.runs.devices import check_available, mode_of
+from latent_domains.runs.provenance import AGAIN, check_same_images
 from latent_domains.runs.run_folder import RunFolder
 
 # caffe_layers imports a layer when it is first used, and a layer imports numba in its setup.

@@ -1,9 +1,7 @@
-"""What a run leaves in JSON files, each a type: its record, the notes of its training, and why it failed.
+"""What a run leaves in JSON files, each a type: its record, the notes of its training, and why it failed."""
 
-A type's fields are the file's keys, in this order. Keys with a default may be absent; unknown keys are kept.
-"""
-
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
@@ -11,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from latent_domains.common.files import read_json
+from latent_domains.common.files import expect_file, read_json, read_text, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
 from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.methods import Method
 
 _Fraction = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=0, lt=2**53)]  # float64 has all of them
@@ -261,3 +260,77 @@ def read(kind: type[Of], file: Path) -> Of:
 
 def _is_matrix(rows: Sequence[Sequence[float]], height: int, width: int) -> bool:
     return len(rows) == height and all(len(row) == width for row in rows)
+
+
+def domain_usage(
+    probabilities: Mapping[str, NDArray[np.floating]],
+    labels: Mapping[str, NDArray[np.int64]] | None = None,
+    *,
+    held_out: bool = False,
+) -> DomainUsage:
+    """Summarise a branch's probabilities (n_s×k for each true source s with n_s images).
+
+    ``labels`` are the images' classes (n_s). ``held_out`` says that no image is a training image.
+    """
+    from sklearn.metrics import normalized_mutual_info_score as nmi  # a second to import
+
+    assigned = [p.argmax(axis=1) for p in probabilities.values()]
+    k = next(iter(probabilities.values())).shape[1]
+    counts = np.array([np.bincount(a, minlength=k) for a in assigned])
+    total, found = int(counts.sum()), np.concatenate(assigned)
+    true = np.repeat(np.arange(len(assigned)), counts.sum(axis=1))
+    classes = None if labels is None else np.concatenate([labels[source] for source in probabilities])
+    return DomainUsage(
+        sources=list(probabilities),
+        images=total,
+        held_out=held_out,
+        counts=counts.tolist(),
+        mean_probability=[p.mean(axis=0, dtype=np.float64).round(6).tolist() for p in probabilities.values()],
+        share=(counts.sum(axis=0) / total).tolist(),
+        purity=float(counts.max(axis=0).sum() / total),
+        nmi=float(nmi(true, found)),
+        nmi_classes=None if classes is None else float(nmi(classes, found)),
+    )
+
+
+def what_was_told(method: Method, usage: DomainUsage) -> str:
+    """Say how many of these images had a label that the branch learnt from; empty if none had, or for one source.
+
+    It is the share of all source images. Of those that are counted it may be a little more or less.
+    """
+    if usage.held_out or not usage.has_true_domains or not method.knows_some:
+        return ""
+    if method.domains:
+        return "in training the domains of a file were known"
+    labels = "cluster of style" if method.reads_style else "domain"
+    return f"in training the branch was told the {labels} of about {100 * method.told_share:g} % of these images"
+
+
+FILE = "records.jsonl"
+
+
+def read_records(file: Path) -> dict[str, Record]:
+    """The records of a file by their runs' names. Raises ProgramError naming file and line if one is damaged."""
+    expect_file(file, "records, a line of JSON each")
+    try:
+        lines = read_text(file).splitlines()
+    except UnicodeDecodeError as error:
+        raise ProgramError(f"{file}: {error}, expected records, a line of JSON each") from error
+    records: dict[str, Record] = {}
+    for number, line in enumerate(lines, 1):
+        where = f"{file}: line {number}"
+        try:
+            entry = json.loads(line)
+            name, record = entry["run"], entry["record"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ProgramError(f'{where}: found {line[:40]!r}, expected {{"run": NAME, "record": {{…}}}}') from error
+        if not isinstance(name, str) or name in records:
+            raise ProgramError(f"{where}: run: found {name!r}, expected a name that no other line has")
+        records[name] = checked(Record, record, f"{where}: {name}")
+    return records
+
+
+def write_records(file: Path, records: Mapping[str, Record]) -> None:
+    """Write records to a file, sorted by their runs' names."""
+    lines = [json.dumps({"run": name, "record": records[name].to_json()}) for name in sorted(records)]
+    write_text(file, "".join(f"{line}\n" for line in lines))

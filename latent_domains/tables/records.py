@@ -14,9 +14,7 @@ from latent_domains.data.lmdb_note import noted_contents
 from latent_domains.experiment.experiment import Experiment, differences, from_json
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import whose
-from latent_domains.runs.domain_usage import what_was_told
-from latent_domains.runs.record import Matching, Record, read
-from latent_domains.runs.records_file import FILE, read_records, write_records
+from latent_domains.runs.record import FILE, Matching, Record, read, read_records, what_was_told, write_records
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds

@@ -23,16 +23,16 @@ from latent_domains.common.wording import harmless, some
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.experiment.pretrained import expect_caffemodel
 from latent_domains.models.weights import check_weights, for_caffe
-from latent_domains.runs.contents import (
+from latent_domains.runs.devices import mode_of, requested_mode, set_mode
+from latent_domains.runs.evaluate import DIVERGED
+from latent_domains.runs.preflight import check_nets, preflight
+from latent_domains.runs.provenance import (
     AGAIN,
     check_same_images,
     check_same_weights,
     file_contents,
     lmdb_contents,
 )
-from latent_domains.runs.devices import mode_of, requested_mode, set_mode
-from latent_domains.runs.evaluate import DIVERGED
-from latent_domains.runs.preflight import check_nets, preflight
 from latent_domains.runs.record import BegunFrom
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import Interrupted, recording_failure, recording_session

@@ -23,7 +23,7 @@ from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.models import inputs
+from latent_domains.models import compare
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import forward
 from latent_domains.models.weights import check_weights
@@ -81,7 +81,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pixels(images: Path) -> np.ndarray:
     """Random pixels and pictures (N×3×224×224; B, G, R): those that ``verified`` is compared on."""
-    return np.concatenate([inputs.noise((3, 224, 224), 0)[:NOISE], inputs.images(images, (3, 224, 224))])
+    return np.concatenate([compare.noise((3, 224, 224), 0)[:NOISE], compare.images(images, (3, 224, 224))])
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +161,7 @@ def test_both_torches_files_give_what_pytorch_gives(name, net, pixels, expected,
 
 
 def test_a_resnet_of_bottlenecks(pixels, tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "NOISE", 1)
+    monkeypatch.setattr(compare, "NOISE", 1)
     pixels = pixels[1:4]
     net = trained(RESNET50, 10, seed=3, kind=Bottleneck)
     tell_apart(net, preprocessed(pixels))
@@ -190,7 +190,7 @@ def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("verified")
     options = ["--images", images, "--num-domains", 4, "--num-domains", 2, "--num-domains", 4]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inputs, "NOISE", NOISE)
+        patch.setattr(compare, "NOISE", NOISE)
         done = program("convert_torch", checkpoint, folder / "net", *options)
     assert done.returncode == 0, done.stderr
     assert names(folder) == ["net.caffemodel", "net.prototxt", "net_mda2.caffemodel", "net_mda4.caffemodel"]
@@ -262,7 +262,7 @@ def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
 
 
 def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "NOISE", 1)
+    monkeypatch.setattr(compare, "NOISE", 1)
     mean, std = (0.1, 0.5, 0.9), (0.5, 0.25, 1.0)
     done = program("convert_torch", checkpoint, tmp_path / "out", "--mean", *mean, "--std", *std, "--num-domains", 3)
     assert done.returncode == 0, done.stderr
@@ -302,7 +302,7 @@ def test_conv1_trains_at_pytorchs_pace(net, verified):
 )
 def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(conversion, piece, wrong)
-    monkeypatch.setattr(inputs, "NOISE", 1)
+    monkeypatch.setattr(compare, "NOISE", 1)
     done = program("convert_torch", checkpoint, tmp_path / "out")
     assert done.returncode == 1
     found = re.search(rf"/{file}\.caffemodel: the two sides differ by (\S+) of .*; nothing is written\n", done.stderr)
@@ -344,7 +344,7 @@ ABOUT = """\
 
 @pytest.mark.program
 def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "NOISE", 1)
+    monkeypatch.setattr(compare, "NOISE", 1)
     checkpoint, out = in_package(LITE0.weights[0].file), tmp_path / "lite0"
     done = program("convert_torch", checkpoint, out)
     assert done.returncode == 0, done.stderr

@@ -10,8 +10,8 @@ from caffe.proto import caffe_pb2
 
 from latent_domains.common.program import ROOT
 from latent_domains.models.allowed import DATA, read_net
-from latent_domains.models.definition import for_phase
 from latent_domains.models.drawing import COLOURS, draw
+from latent_domains.models.prototxt import for_phase
 from tests.programs import names, program
 from tools.draw import DOCS
 

@@ -22,7 +22,7 @@ from latent_domains.data.input_batches import batches
 from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.nets.committed import FC7_NET
+from latent_domains.nets.training_files import FC7_NET
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.preflight import check_data
 from latent_domains.runs.write import write_run

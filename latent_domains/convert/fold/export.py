@@ -13,10 +13,9 @@ from latent_domains.convert.backbone_and_head import check_on_pictures, is_head,
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv
 from latent_domains.convert.options import ConverterOptions, pixels_hint
-from latent_domains.models import inputs
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.classifier import ModelDescription, description_file
-from latent_domains.models.compare import TOLERANCE, require, worst
+from latent_domains.models.compare import TOLERANCE, in_words, require, tried, worst
 from latent_domains.models.model import Array, Model, check_finite, forward, load, model_files, read_model, write_model
 from latent_domains.runs.predict import describe_run
 from latent_domains.runs.run_folder import RunFolder
@@ -75,14 +74,14 @@ def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: b
     (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
     about = (
         f"{source.name} in stock layers of Caffe, made by python -m tools.export.\n"
-        f"{inputs.in_words(tuple(shape[1:]), source.mean, source.scale)}"
+        f"{in_words(tuple(shape[1:]), source.mean, source.scale)}"
     )
     print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
     for note in folded.notes:
         print(f"note: {note}")
     check = None
     if options.verify:
-        rows, names = inputs.tried(tuple(shape[1:]), options.images, source.mean, source.scale)
+        rows, names = tried(tuple(shape[1:]), options.images, source.mean, source.scale)
         check = partial(_verify, source, model, folded, rows, names, opencv)
     else:
         print("not verified")

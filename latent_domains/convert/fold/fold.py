@@ -15,9 +15,8 @@ from caffe.proto.caffe_pb2 import ConvolutionParameter, LayerParameter, PoolingP
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fold.affine import fold_assigned, fold_assignments, fold_maps, uses_running_statistics
 from latent_domains.models.compare import makers
-from latent_domains.models.graph import Graph, Node, Value, comparable_blobs, of_model, to_model
+from latent_domains.models.graph import Graph, Node, Value, comparable_blobs, end_pads, of_model, pair, to_model
 from latent_domains.models.model import Model, load
-from latent_domains.models.windows import end_pads, pair
 
 
 def even_pads(graph: Graph) -> None:

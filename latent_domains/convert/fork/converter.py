@@ -11,9 +11,7 @@ from latent_domains.convert.fork.structure import ENTROPY, find_rows, read_templ
 from latent_domains.convert.fork.verify import compare, deploy_graph, random_inputs, with_inputs
 from latent_domains.convert.fork.weights import Blobs, converted, find_names, read_blobs
 from latent_domains.convert.options import ConverterOptions
-from latent_domains.models import inputs
-from latent_domains.models.compare import Difference, require, worst
-from latent_domains.models.definition import for_phase
+from latent_domains.models.compare import Difference, in_batches, require, tried, worst
 from latent_domains.models.graph import Graph, read_graph
 from latent_domains.models.model import (
     Model,
@@ -24,8 +22,8 @@ from latent_domains.models.model import (
     open_net,
     write_model,
 )
-from latent_domains.models.prototxt import net_text
-from latent_domains.nets.comments import COMMENTS
+from latent_domains.models.prototxt import for_phase, net_text
+from latent_domains.nets.family import COMMENTS
 
 _LOSSES = (ENTROPY, "SoftmaxWithLoss", "Accuracy")
 
@@ -138,8 +136,8 @@ def _verify(
         print(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
     images = fork.images
-    pixels, said = inputs.tried(images.shape, options.images, images.mean, images.scale)
-    batches = [{fork.pixels: batch} for batch in inputs.in_batches(pixels)]
+    pixels, said = tried(images.shape, options.images, images.mean, images.scale)
+    batches = [{fork.pixels: batch} for batch in in_batches(pixels)]
     judge(f"deploy net, {said}", compare(fork.deploy, deploy, blobs, caffe.TEST, batches))
     if train is not None:
         classes = open_net(deploy.definition()[0], caffe.TEST).blobs["prob"].data.shape[1]

@@ -16,9 +16,8 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.structure import batch_size, is_data, joins_rows, splits_rows
 from latent_domains.data.image_list import printable
-from latent_domains.models.compare import Difference, difference, keep_worst
+from latent_domains.models.compare import NOISE, Difference, difference, in_words, keep_worst, noise
 from latent_domains.models.graph import Graph, Node, Value, blobs_after_forward, copy
-from latent_domains.models.inputs import NOISE, in_words, noise
 from latent_domains.models.model import Array, forward, open_net
 
 

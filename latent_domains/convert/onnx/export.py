@@ -18,12 +18,11 @@ from latent_domains.convert.onnx.layer import OPSET, Layer, OnnxGraph, Refused, 
 from latent_domains.convert.onnx.layers import LAYERS, SEVERAL
 from latent_domains.convert.options import ConverterOptions, pixels_hint
 from latent_domains.models.allowed import DATA, read_net
-from latent_domains.models.compare import Difference, differences, keep_worst, makers, require, worst
-from latent_domains.models.definition import for_phase
+from latent_domains.models.compare import Difference, differences, in_batches, keep_worst, makers, require, tried, worst
 from latent_domains.models.graph import Value
-from latent_domains.models.inputs import in_batches, tried
 from latent_domains.models.model import Array, Model, check_finite, forward, load, read_model
-from latent_domains.models.onnx_runtime import MADE_OF, Runtime, with_outputs
+from latent_domains.models.onnx_file import MADE_OF, Runtime, with_outputs
+from latent_domains.models.prototxt import for_phase
 
 MEAN = 128
 """Subtracted from pixels for the comparison alone, if nothing is known of the net's own mean: values of both signs."""

@@ -9,9 +9,8 @@ from google.protobuf.message import Message
 from onnx import TensorProto
 
 from latent_domains.convert.onnx.layer import Layer
-from latent_domains.models.graph import Value
+from latent_domains.models.graph import Value, end_pads, pair
 from latent_domains.models.model import Array
-from latent_domains.models.windows import end_pads, pair
 
 
 def convolution(layer: Layer) -> None:

@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from latent_domains.common.wording import by, some
 from latent_domains.convert.torch.tensors import escaped
 from latent_domains.experiment.datasets import input_of
-from latent_domains.models.onnx_runtime import Array, Runtime, with_outputs
+from latent_domains.models.onnx_file import Array, Runtime, with_outputs
 from latent_domains.networks.network import EPS, STATISTICS, CheckpointError
 from latent_domains.networks.resnet import RESNET18, STAGES, basic_blocks, blocks
 

@@ -15,7 +15,7 @@ from latent_domains.convert.onnx.layer import OnnxGraph
 from latent_domains.convert.torch.onnx_resnet import OnnxNet
 from latent_domains.convert.torch.read import Checkpoint
 from latent_domains.models.model import Array
-from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.models.onnx_file import Runtime
 from latent_domains.networks.network import STATISTICS, Standardisation
 
 

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.models import compare
 from latent_domains.models.compare import Difference, difference, differences, makers, require, worst
 from tests.latent_domains.convert.fold.models import layer
 from tests.latent_domains.nets.graphs import parse
@@ -90,3 +92,37 @@ def test_the_places_of_an_argmax_are_compared_by_their_scores(
     made = makers(parse(layer("a", "ArgMax", "x", "a", f"argmax_param {{ {param} }}")))
     (row,) = differences({"x": SCORES, "a": np.array(expected)}, {"a": np.array(found)}, made)
     assert row.relative == pytest.approx(relative, abs=1e-6)
+
+
+def test_noise_is_pixels_transformed_and_follows_the_seed() -> None:
+    plain = compare.noise((3, 5, 6), seed=1)
+    assert plain.shape == (compare.NOISE, 3, 5, 6)
+    assert plain.min() >= 0
+    assert plain.max() <= 255
+    shifted = compare.noise((3, 5, 6), seed=1, mean=(10, 20, 30), scale=0.5)
+    np.testing.assert_allclose(shifted[:, 2], (plain[:, 2] - 30) / 2)
+    assert (compare.noise((3, 5, 6), seed=2) != plain).any()
+    assert compare.noise((7,), seed=0).shape == (compare.NOISE, 7)
+
+
+def test_images_are_blue_green_red_and_at_most_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "IMAGES", 3)
+    for i in range(7):
+        (tmp_path / "class").mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / "class" / f"{i}.png"), np.full((9, 8, 3), (i, 100, 200), np.uint8))
+    rows = compare.images(tmp_path, (3, 4, 5), mean=(1, 2, 3))
+    assert rows.shape == (3, 3, 4, 5)
+    np.testing.assert_array_equal(rows[:, :, 0, 0], [[i - 1, 98, 197] for i in (0, 3, 6)])
+    assert compare.images(tmp_path, (1, 4, 5)).shape == (3, 1, 4, 5)
+
+
+def test_folders_without_readable_images(tmp_path: Path) -> None:
+    with pytest.raises(ProgramError, match="no images in it"):
+        compare.images(tmp_path, (3, 4, 4))
+    with pytest.raises(ProgramError, match="no such folder"):
+        compare.images(tmp_path / "none", (3, 4, 4))
+    (tmp_path / "a.jpg").write_bytes(b"no image")
+    with pytest.raises(ProgramError, match=r"a\.jpg: 8 bytes that OpenCV cannot decode"):
+        compare.images(tmp_path, (3, 4, 4))
+    with pytest.raises(ProgramError, match="input is 4096, expected an image"):
+        compare.images(tmp_path, (4096,))

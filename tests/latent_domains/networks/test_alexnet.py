@@ -9,7 +9,7 @@ from google.protobuf.json_format import MessageToDict
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import METHODS
 from latent_domains.models.graph import kind
-from latent_domains.nets.committed import FC7_NET, committed_files
+from latent_domains.nets.training_files import FC7_NET, committed_files
 from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import learners, parse
 from tests.pictures import QUICK, train

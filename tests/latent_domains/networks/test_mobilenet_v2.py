@@ -14,10 +14,10 @@ from torch import nn
 
 from latent_domains.convert.torch.read import read_checkpoint
 from latent_domains.convert.torch.reference import torch_net
-from latent_domains.models import inputs
+from latent_domains.models import compare
 from latent_domains.models.graph import kind
 from latent_domains.models.model import Array, forward, load, read_model
-from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.models.onnx_file import Runtime
 from latent_domains.networks.mobilenet_v2 import MOBILENET_V2
 from latent_domains.networks.network import IMAGENET
 from latent_domains.runs.run_folder import RunFolder
@@ -145,7 +145,7 @@ def test_tensors_and_reference_are_pytorchs(net, checkpoint, pixels, expected) -
 
 @pytest.mark.program
 def test_a_checkpoint_becomes_caffes_and_onnx(checkpoint, pixels, expected, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(inputs, "NOISE", 1)
+    monkeypatch.setattr(compare, "NOISE", 1)
     out = tmp_path / "net"
     done = program("convert_torch", checkpoint, out)
     assert done.returncode == 0, done.stderr
@@ -168,7 +168,7 @@ def test_a_checkpoint_becomes_caffes_and_onnx(checkpoint, pixels, expected, tmp_
 
 @pytest.mark.program
 def test_own_pictures_are_adapted_to_from_a_checkpoint(checkpoint, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(inputs, "NOISE", 1)
+    monkeypatch.setattr(compare, "NOISE", 1)
     pictures, out = draw(tmp_path / "pictures", 4), tmp_path / "out"
     domains = ("--source", pictures / "photo", "--source", pictures / "cartoon", "--target", pictures / "sketch")
     net = ("--network", "mobilenet_v2", "--weights", checkpoint, "--image-size", 64, "--solver-mode", "CPU")

@@ -11,7 +11,7 @@ from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Charts, Page, Section
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.training import BINS, binned, target_curves
-from latent_domains.runs.features import AlignedFeatures
+from latent_domains.runs.outputs import AlignedFeatures
 
 
 def test_features_in_two_dimensions():

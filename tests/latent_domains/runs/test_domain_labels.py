@@ -16,8 +16,8 @@ from latent_domains.domains.pictures import Pictures, choose_known, numbers
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import CONTROLS
 from latent_domains.runs.domain_labels import assigned_domains, write_domain_labels
-from latent_domains.runs.domain_usage import domain_usage
 from latent_domains.runs.preflight import preflight
+from latent_domains.runs.record import domain_usage
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.run_folders import small

@@ -9,8 +9,7 @@ from google.protobuf import text_format
 from latent_domains.common.caffe_process import curves
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.weights import read_layers
-from latent_domains.nets.committed import COMMITTED, default_experiments
-from latent_domains.nets.training_files import make_nets_and_solver
+from latent_domains.nets.training_files import COMMITTED, default_experiments, make_nets_and_solver
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
 from tests.run_folders import small

@@ -7,9 +7,20 @@ import numpy as np
 import pytest
 
 from latent_domains.common.files import json_text
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.runs.record import Failure, OnTarget, Record, Training, read
+from latent_domains.runs.record import (
+    Failure,
+    OnTarget,
+    Record,
+    Training,
+    domain_usage,
+    read,
+    read_records,
+    what_was_told,
+    write_records,
+)
+from tests.run_folders import small
 
 OLD = {"experiment": make_experiment("digits", "dial").to_json(), "accuracy": 0.5, "targets": {}}
 
@@ -106,3 +117,69 @@ def test_what_is_wrong_is_said_in_a_line(kind, text, message, tmp_path):
     file.write_text(text if isinstance(text, str) else json.dumps(text))
     with pytest.raises(ProgramError, match=re.escape(f"{file}: {message}")):
         read(kind, file)
+
+
+def one_hot(columns, k):
+    return np.eye(k, dtype=np.float32)[columns]
+
+
+def test_how_domains_and_classes_share_the_images():
+    """Domains of another order are the same domains; classes cross them, or are them."""
+    images = {"a": one_hot([1] * 6, 2), "b": one_hot([0] * 6, 2)}
+    crossed = domain_usage(images, {"a": np.arange(6) % 2, "b": np.arange(6) % 2}, held_out=True)
+    assert (crossed.nmi, crossed.nmi_classes, crossed.held_out) == (1, pytest.approx(0), True)
+    same = domain_usage(images, {"b": np.full(6, 3), "a": np.full(6, 7)})
+    assert (same.nmi_classes, same.held_out) == (pytest.approx(1), False)
+    assert domain_usage(images).nmi_classes is None
+
+
+def test_shares_of_the_domains():
+    usage = domain_usage({"a": one_hot([0, 0, 0, 1], 2), "b": one_hot([1, 1, 1, 1], 2)})
+    assert (usage.purity, usage.images, usage.share) == (7 / 8, 8, [3 / 8, 5 / 8])
+    assert usage.counts == [[3, 1], [0, 4]] and usage.mean_probability == [[0.75, 0.25], [0, 1]]
+
+
+def test_labels_that_the_branch_learnt_from_are_told():
+    """Purity of images whose domains were told is no discovery."""
+    trained, held_out = (domain_usage({"a": one_hot([0], 2), "b": one_hot([1], 2)}, held_out=h) for h in (False, True))
+    said = "in training the branch was told the {} of about 35 % of these images"
+    known, style = (small(method="mda", **{share: 0.35}).method for share in ("known_share", "style_share"))
+    assert what_was_told(known, trained) == said.format("domain")
+    assert what_was_told(style, trained) == said.format("cluster of style")
+    nothing = [small(method=name).method for name in ("mda", "dial")]
+    assert not any(what_was_told(method, trained) for method in nothing)
+    assert not what_was_told(known, held_out)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "results").rglob("records.jsonl")), ids=lambda file: file.parent.name)
+def test_kept_records_are_read_and_written_to_the_letter(file, tmp_path):
+    write_records(tmp_path / "again.jsonl", read_records(file))
+    assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
+
+
+GOOD = '{"run": "svm", "record": {"baseline": {}, "accuracy": 0.5, "targets": {}}}'
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: found '{', expected {"),
+        ('{"run": 3, "record": {}}', "line 2: run: found 3, expected a name that no other line has"),
+        (GOOD, "line 2: run: found 'svm', expected a name that no other line has"),
+        (GOOD.replace("0.5", "5").replace("svm", "x"), "line 2: x: accuracy: found 5, expected less than"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_line(line, message, tmp_path):
+    file = tmp_path / "records.jsonl"
+    file.write_text(f"{GOOD}\n{line}\n")
+    with pytest.raises(ProgramError, match=re.escape(message)) as error:
+        read_records(file)
+    assert str(error.value).startswith(f"{file}: ")
+
+
+def test_a_file_that_is_not_there_or_no_text(tmp_path):
+    with pytest.raises(ProgramError, match=r"r\.jsonl: no such file, expected records"):
+        read_records(tmp_path / "r.jsonl")
+    (tmp_path / "r.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(ProgramError, match=r"r\.jsonl: .*expected records, a line of JSON each"):
+        read_records(tmp_path / "r.jsonl")

@@ -22,9 +22,9 @@ from latent_domains.common.versions import openblas_kernel
 from latent_domains.data import lmdb_io
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.methods import LATENT, METHODS
-from latent_domains.runs.contents import lmdb_contents
 from latent_domains.runs.devices import mode_of
 from latent_domains.runs.evaluate import evaluate
+from latent_domains.runs.provenance import lmdb_contents
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.run_state import State, last_iteration, state_of
 from latent_domains.runs.write import write_missing, write_run

@@ -12,7 +12,7 @@ from latent_domains.convert.fold.fold import fold, pooled_size
 from latent_domains.convert.onnx.export import onnx_model
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Model, forward, load
-from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.models.onnx_file import Runtime
 from latent_domains.nets.family import deploy_net
 from tests.latent_domains.convert.fold.models import DATA, Tried, layer, trained, tried
 from tests.latent_domains.nets.graphs import parse

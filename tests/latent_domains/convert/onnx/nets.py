@@ -11,9 +11,8 @@ from onnx import ModelProto
 
 from latent_domains.convert.onnx.export import compare, onnx_model
 from latent_domains.models.compare import Difference
-from latent_domains.models.definition import for_phase
 from latent_domains.models.model import Array, Model, load
-from latent_domains.models.prototxt import net_text
+from latent_domains.models.prototxt import for_phase, net_text
 from tests.latent_domains.nets.graphs import parse
 
 

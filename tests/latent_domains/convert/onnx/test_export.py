@@ -10,7 +10,7 @@ from latent_domains.convert.onnx.export import BATCH, check_layers
 from latent_domains.convert.onnx.layer import IR_VERSION, OPSET, Refused
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import forward, load
-from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.models.onnx_file import Runtime
 from latent_domains.nets.family import deploy_net
 from tests.latent_domains.convert.onnx.nets import assert_agrees, compared, exported, random_model, with_input
 from tests.latent_domains.nets.graphs import parse

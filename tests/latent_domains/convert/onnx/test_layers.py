@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from latent_domains.convert.onnx.layer import Refused
 from latent_domains.models.model import Model, forward, load
-from latent_domains.models.onnx_runtime import Runtime
+from latent_domains.models.onnx_file import Runtime
 from tests.latent_domains.convert.fold.models import layer
 from tests.latent_domains.convert.onnx.nets import assert_agrees, compared, exported, random_model, with_input
 from tests.latent_domains.nets.graphs import parse

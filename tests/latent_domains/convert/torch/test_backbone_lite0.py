@@ -23,7 +23,7 @@ from latent_domains.convert.torch.reference import torch_net
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model, forward, load, open_net, weights_bytes
-from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.models.onnx_file import Runtime, with_outputs
 from latent_domains.nets.family import deploy_net
 from latent_domains.networks.inverted_residuals import POOLED
 from latent_domains.networks.lite0 import LITE0

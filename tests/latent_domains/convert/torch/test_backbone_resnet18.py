@@ -9,7 +9,7 @@ import pytest
 
 from latent_domains.convert.torch.backbone import feature_backbone
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.models.onnx_file import Runtime, with_outputs
 from latent_domains.networks.resnet import RESNET18, RESNET18_CNTK
 from tests.latent_domains.convert.torch.onnx_nets import Builder
 

@@ -16,9 +16,9 @@ from latent_domains.common.program import ProgramError
 from latent_domains.convert.torch import onnx_resnet
 from latent_domains.convert.torch.read import find_network, read_checkpoint, take
 from latent_domains.convert.torch.tensors import CheckpointError
-from latent_domains.models import inputs
+from latent_domains.models import compare
 from latent_domains.models.model import forward
-from latent_domains.models.onnx_runtime import Runtime, with_outputs
+from latent_domains.models.onnx_file import Runtime, with_outputs
 from latent_domains.networks.resnet import basic_blocks, bottlenecks, resnet_of
 from tests.latent_domains.convert.torch.onnx_nets import Builder, resnet
 from tests.programs import names, program
@@ -283,7 +283,7 @@ def test_a_bias_and_another_epsilon_are_in_the_statistics():
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "NOISE", 2)
+    monkeypatch.setattr(compare, "NOISE", 2)
 
 
 def judged(model: ModelProto, pixels: np.ndarray) -> dict[str, np.ndarray]:

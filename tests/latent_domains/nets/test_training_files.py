@@ -16,7 +16,7 @@ from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.models.graph import kind
 from latent_domains.models.model import open_net
-from latent_domains.nets.committed import (
+from latent_domains.nets.training_files import (
     COMMITTED,
     FC7_NET,
     HASHES,
