@@ -6,6 +6,7 @@
     python -m tools.get_data office31        Office-31, from your unpacked archive: --images DIR
     python -m tools.get_data office_caltech  Office-Caltech-10, likewise
     python -m tools.get_data pacs            PACS, likewise
+    python -m tools.get_data office_home     Office-Home, likewise
     python -m tools.get_data office_caltech_surf  its SURF histograms: downloaded, or from a mirror folder
 
 Pictures are stored for nets with 224×224 inputs; --image-size 160 builds pacs_160 for 160×160.
