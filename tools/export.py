@@ -27,7 +27,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.convert.fold.export import Source, export, run_source
-from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
+from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options, pixel_options
 from latent_domains.runs.run_folder import RunFolder
 
 
@@ -39,8 +39,7 @@ def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sou
         return run_source(RunFolder.load(options.run))
     if not all(given):
         parser.error("expected a run folder and OUT, or --net, --weights and OUT")
-    scale = 1.0 if options.scale is None else options.scale
-    return Source(options.net.name, *given, tuple(options.mean or ()), scale)
+    return Source(options.net.name, *given, pixel_options(options))
 
 
 def main() -> None:

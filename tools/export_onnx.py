@@ -22,7 +22,7 @@ from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
 from latent_domains.convert.onnx.export import MEAN, export_onnx
-from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options
+from latent_domains.convert.options import add_converter_options, add_pixel_options, converter_options, pixel_options
 
 
 def main() -> None:
@@ -33,11 +33,5 @@ def main() -> None:
     add_pixel_options(parser, MEAN)
     add_converter_options(parser)
     options = parser.parse_args()
-    export_onnx(
-        options.net,
-        options.weights,
-        options.out,
-        converter_options(options),
-        mean=tuple(options.mean or ()),
-        scale=1.0 if options.scale is None else options.scale,
-    )
+    transform = pixel_options(options)
+    export_onnx(options.net, options.weights, options.out, converter_options(options), transform=transform)

@@ -217,7 +217,7 @@ def _stages(task: Task, folder: RunFolder, jobs: int, threads: int | None, solve
         export(source, paths.model, options)
         check = partial(check_onnx, folder, source.weights) if is_head(folder) else None
         made = model_files(paths.model)
-        export_onnx(*made, paths.onnx, options, mean=source.mean, scale=source.scale, check=check)
+        export_onnx(*made, paths.onnx, options, transform=source.transform, check=check)
 
     def predictions() -> None:
         classifier = open_classifier(paths.model, requested_mode(solver_mode) or mode_of(folder))

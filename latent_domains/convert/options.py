@@ -1,11 +1,11 @@
 """The options that converters share."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from latent_domains.common.arguments import natural, number
+from latent_domains.data.preprocessing import Transform
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.compare import TOLERANCE
 
@@ -87,9 +87,14 @@ def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: s
     parser.add_argument("--scale", type=number, help=f"{condition}what they are then multiplied by (default: 1)")
 
 
-def pixels_hint(mean: Sequence[float], scale: float, default: float) -> str:
+def pixel_options(options: argparse.Namespace) -> Transform:
+    """Return the transformation that :func:`add_pixel_options`' options give."""
+    return Transform(tuple(options.mean or ()), 1.0 if options.scale is None else options.scale)
+
+
+def pixels_hint(transform: Transform, default: float) -> str:
     """A hint for a message about a difference: :func:`add_pixel_options`' options may help, unless they were given."""
-    if mean or scale != 1:
+    if transform != Transform():
         return ""
     less = f" less {default:g}" if default else ""
     return f": compared on pixels from 0 to 255{less}, if the net takes others give --mean and --scale"

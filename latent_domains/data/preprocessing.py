@@ -46,6 +46,22 @@ Values = NDArray[np.uint8 | np.float32]
 
 
 @dataclass(frozen=True)
+class Transform:
+    """How pixels of 0 to 255 enter a net, as by Caffe's transform_param: (value - ``mean``) * ``scale``.
+
+    There is one mean for all channels, one for each (B, G, R), or none.
+    """
+
+    mean: tuple[Number, ...] = ()
+    scale: Rate = 1.0
+
+    def __call__(self, pixels: NDArray[np.generic]) -> NDArray[np.float32]:
+        """Transform pixels (n×C×H×W, or n×C)."""
+        means = np.array(self.mean or (0,), np.float32).reshape(-1, *[1] * (pixels.ndim - 2))
+        return (pixels - means) * np.float32(self.scale)
+
+
+@dataclass(frozen=True)
 class Preprocessing:
     """``stored_shape`` is channels, height and width that an image is resized to; ``crop`` the side of the square in
     the middle that the net sees of it (None: all of it). Pixels enter as (value - ``mean``) * ``scale``, with one mean
@@ -63,6 +79,11 @@ class Preprocessing:
         """Channels, height, width of the net's input."""
         return self.stored_shape if self.crop is None else (self.stored_shape[0], self.crop, self.crop)
 
+    @property
+    def transform(self) -> Transform:
+        """How its pixels enter the net."""
+        return Transform(self.mean, self.scale)
+
     def inputs(self, images: Sequence[Values]) -> NDArray[np.float32]:
         """Images of ``stored_shape`` as the net's input (n×C×H×W), as Caffe's Data layer makes it in the TEST phase.
 
@@ -72,9 +93,7 @@ class Preprocessing:
         for row, image in zip(rows, images, strict=True):
             top, left = (image.shape[1] - self.shape[1]) // 2, (image.shape[2] - self.shape[2]) // 2
             row[...] = image[:, top : top + self.shape[1], left : left + self.shape[2]]
-        rows -= np.array(self.mean or (0,), np.float32).reshape(-1, 1, 1)
-        rows *= np.float32(self.scale)
-        return rows
+        return self.transform(rows)
 
 
 STORED, SEEN = 256, 224

@@ -13,6 +13,7 @@ from latent_domains.convert.backbone_and_head import check_on_pictures, is_head,
 from latent_domains.convert.fold.fold import Folded, fold
 from latent_domains.convert.fold.verify import batches_for, compare_nets, compare_opencv
 from latent_domains.convert.options import ConverterOptions, pixels_hint
+from latent_domains.data.preprocessing import Transform
 from latent_domains.models.allowed import DATA, read_net
 from latent_domains.models.classifier import ModelDescription, description_file
 from latent_domains.models.compare import TOLERANCE, in_words, require, tried, worst
@@ -23,7 +24,7 @@ from latent_domains.runs.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Source:
-    """The model to export, and how pixels become its input: (value - mean) * scale.
+    """The model to export, and how pixels become its input.
 
     ``description`` is there if a run is the source; ``head`` if its net takes a backbone's features, before which the
     backbone is put.
@@ -32,8 +33,7 @@ class Source:
     name: str
     net: Path
     weights: Path
-    mean: tuple[float, ...]
-    scale: float
+    transform: Transform
     description: ModelDescription | None = None
     head: RunFolder | None = None
 
@@ -74,14 +74,14 @@ def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: b
     (shape,) = [layer.input_param.shape[0].dim for layer in model.net.layer if layer.type == "Input"]
     about = (
         f"{source.name} in stock layers of Caffe, made by python -m tools.export.\n"
-        f"{in_words(tuple(shape[1:]), source.mean, source.scale)}"
+        f"{in_words(tuple(shape[1:]), source.transform)}"
     )
     print(f"layers: {len(model.net.layer)}, folded {len(folded.model.net.layer)}")
     for note in folded.notes:
         print(f"note: {note}")
     check = None
     if options.verify:
-        rows, names = tried(tuple(shape[1:]), options.images, source.mean, source.scale)
+        rows, names = tried(tuple(shape[1:]), options.images, source.transform)
         check = partial(_verify, source, model, folded, rows, names, opencv)
     else:
         print("not verified")
@@ -99,7 +99,7 @@ def _verify(
     original, written = load(model), load(read_model(net, weights))
     batches = batches_for(model.net, rows)
     found, outputs = compare_nets(original, written, folded, batches)
-    hint = "" if source.description else pixels_hint(source.mean, source.scale, 0)
+    hint = "" if source.description else pixels_hint(source.transform, 0)
     require(source.weights, found, hint=hint)
     furthest = worst(found)
     print(f"largest difference in {len(found)} blobs, on {names}: {furthest.relative:.1e} ({furthest.name})")
@@ -153,4 +153,4 @@ def run_source(folder: RunFolder, weights: Path | None = None) -> Source:
         description = replace(description, preprocessing=of_pictures)
     form = description.preprocessing
     model, head = weights or folder.final_snapshot().model, folder if is_head(folder) else None
-    return Source(f"{description.name},", folder.net("deploy"), model, form.mean, form.scale, description, head)
+    return Source(f"{description.name},", folder.net("deploy"), model, form.transform, description, head)

@@ -136,7 +136,7 @@ def _verify(
         print(f"{said}: {len(found)} blobs, largest difference {furthest.relative:.1e} ({furthest.name})")
 
     images = fork.images
-    pixels, said = tried(images.shape, options.images, images.mean, images.scale)
+    pixels, said = tried(images.shape, options.images, images.transform)
     batches = [{fork.pixels: batch} for batch in in_batches(pixels)]
     judge(f"deploy net, {said}", compare(fork.deploy, deploy, blobs, caffe.TEST, batches))
     if train is not None:

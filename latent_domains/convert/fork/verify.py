@@ -16,6 +16,7 @@ from tqdm import tqdm
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.fork.structure import batch_size, is_data, joins_rows, splits_rows
 from latent_domains.data.image_list import printable
+from latent_domains.data.preprocessing import Transform
 from latent_domains.models.compare import NOISE, Difference, difference, in_words, keep_worst, noise
 from latent_domains.models.graph import Graph, Node, Value, blobs_after_forward, copy
 from latent_domains.models.model import Array, forward, open_net
@@ -26,14 +27,13 @@ class ImageInput:
     """The input of a net: shape (C×H×W) and the transformation of pixels."""
 
     shape: tuple[int, ...]
-    mean: tuple[float, ...]
-    scale: float
+    transform: Transform
     mean_file: str = ""
-    """In place of ``mean``: the file of a mean for every pixel. It is not read."""
+    """In place of a mean: the file of a mean for every pixel. It is not read."""
 
     def in_words(self) -> str:
         """The input in words, for a prototxt."""
-        return in_words(self.shape, self.mean, self.scale, printable(Path(Path(self.mean_file).name)))
+        return in_words(self.shape, self.transform, printable(Path(Path(self.mean_file).name)))
 
 
 def deploy_graph(test: Graph, file: Path) -> tuple[Graph, ImageInput]:
@@ -100,7 +100,7 @@ def _images_of(nodes: Sequence[Node], file: Path) -> ImageInput:
             "expected crop_size and a mean_value for each channel"
         )
     transform = nodes[0].layer.transform_param
-    return ImageInput(shape, tuple(transform.mean_value), transform.scale, transform.mean_file)
+    return ImageInput(shape, Transform(tuple(transform.mean_value), transform.scale), transform.mean_file)
 
 
 def _shape(layer: LayerParameter) -> tuple[int, ...]:
@@ -145,7 +145,7 @@ def random_inputs(graph: Graph, images: ImageInput, classes: int) -> dict[Value,
     for node in graph.nodes:
         if is_data(node):
             rows = batch_size(node.layer)
-            pixels = noise(images.shape, int(rng.integers(1 << 31)), images.mean, images.scale)
+            pixels = noise(images.shape, int(rng.integers(1 << 31)), images.transform)
             found[node.tops[0]] = pixels[rng.integers(0, len(pixels), rows) if rows > len(pixels) else slice(rows)]
             found.update({top: rng.integers(0, classes, rows).astype(np.float32) for top in node.tops[1:]})
     return found

@@ -17,8 +17,19 @@ from latent_domains.common.wording import by
 from latent_domains.convert.onnx.layer import OPSET, Layer, OnnxGraph, Refused, refusal
 from latent_domains.convert.onnx.layers import LAYERS, SEVERAL
 from latent_domains.convert.options import ConverterOptions, pixels_hint
+from latent_domains.data.preprocessing import Transform
 from latent_domains.models.allowed import DATA, read_net
-from latent_domains.models.compare import Difference, differences, in_batches, keep_worst, makers, require, tried, worst
+from latent_domains.models.compare import (
+    AS_STORED,
+    Difference,
+    differences,
+    in_batches,
+    keep_worst,
+    makers,
+    require,
+    tried,
+    worst,
+)
 from latent_domains.models.graph import Value
 from latent_domains.models.model import Array, Model, check_finite, forward, load, read_model
 from latent_domains.models.onnx_file import MADE_OF, Runtime, with_outputs
@@ -34,17 +45,16 @@ def compare(
     made: ModelProto,
     file: Path,
     images: Path | None,
-    mean: Sequence[float] = (MEAN,),
-    scale: float = 1.0,
+    transform: Transform,
 ) -> list[Difference]:
     """Compare every blob of ``made``, and the outputs of the ``file`` that it was written to, with Caffe's.
 
     ``definition`` is that of ``net``. Inputs are random pixels, one and several at once, and images of a folder, if
-    any, less ``mean`` and times ``scale``. Returns the largest difference of each. Raises ProgramError if ONNX Runtime
+    any, transformed. Returns the largest difference of each. Raises ProgramError if ONNX Runtime
     refuses the model or the file.
     """
     (name,) = net.inputs
-    rows, _ = tried(net.blobs[name].shape[1:], images, mean, scale)
+    rows, _ = tried(net.blobs[name].shape[1:], images, transform)
     inside = Runtime(with_outputs(made, blob_names(made, net.blobs)).SerializeToString())
     written = Runtime(str(file))
     kinds = makers(definition)
@@ -148,13 +158,12 @@ def export_onnx(
     out: Path,
     options: ConverterOptions,
     *,
-    mean: Sequence[float] = (),
-    scale: float = 1.0,
+    transform: Transform = AS_STORED,
     check: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model of Caffe as the ONNX file ``out``, and print what there is to say about it.
 
-    It is compared on pixels less ``mean``, by default MEAN, times ``scale``.
+    It is compared on pixels transformed so, by default less MEAN.
     ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
     :func:`converted` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
     """
@@ -164,8 +173,9 @@ def export_onnx(
     with write_together(out, force=options.force) as (aside,):
         aside.write_bytes(made.SerializeToString())
         if options.verify:
-            rows = compare(definition, loaded, made, aside, options.images, mean or (MEAN,), scale)
-            require(weights, rows, hint=pixels_hint(mean, scale, MEAN))
+            used = replace(transform, mean=transform.mean or (MEAN,))
+            rows = compare(definition, loaded, made, aside, options.images, used)
+            require(weights, rows, hint=pixels_hint(transform, MEAN))
         if check is not None:
             check(aside)
     takes = f"{entry} {_free(loaded.blobs[entry].shape)}"

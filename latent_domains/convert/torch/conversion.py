@@ -29,6 +29,7 @@ from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch.read import Checkpoint, read_checkpoint
 from latent_domains.convert.torch.reference import OwnNet, TorchNet, torch_net
 from latent_domains.data.image_list import printable
+from latent_domains.data.preprocessing import Transform
 from latent_domains.experiment.datasets import input_of
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.pretrained import published
@@ -39,23 +40,11 @@ from latent_domains.networks.network import STATISTICS, Network, Pretrained, Sta
 
 
 @dataclass(frozen=True)
-class Pixels:
-    """The input of a net in Caffe: B, G, R from 0 to 255, less ``mean`` and times ``scale``."""
-
-    mean: Sequence[float]
-    scale: float = 1.0
-
-    def entering(self, pixels: Array) -> Array:
-        """Pixels (N×3×H×W) as the net takes them."""
-        return (pixels - np.array(self.mean, np.float32).reshape(1, 3, 1, 1)) * np.float32(self.scale)
-
-
-@dataclass(frozen=True)
 class Converted:
     """A net in Caffe, and what it takes."""
 
     model: Model
-    pixels: Pixels
+    pixels: Transform
 
 
 def verify(reference: TorchNet | OwnNet, nets: Mapping[Path, Converted], pixels: Array, inputs: str) -> None:
@@ -75,7 +64,7 @@ def verify(reference: TorchNet | OwnNet, nets: Mapping[Path, Converted], pixels:
             mean = net.pixels.mean
             if mean not in expected:
                 expected[mean] = reference.run(batch, border=mean)
-            found = forward(loaded[name], net.pixels.entering(batch))
+            found = forward(loaded[name], net.pixels(batch))
             compared = {blob: found[blob] for blob in expected[mean] if name == file or blob != head}
             keep_worst(rows[name], differences(expected[mean], compared))
             if name == file and head:
@@ -101,12 +90,12 @@ _TRAINED = make_experiment("pacs", "mda")
 """Converted nets have the geometry and the moving averages of the nets that the weights are for."""
 
 
-def usual_pixels(network: Network, standardisation: Standardisation) -> Pixels:
+def usual_pixels(network: Network, standardisation: Standardisation) -> Transform:
     """The input with which a checkpoint's own net is exact in Caffe: the network's, or less the checkpoint's mean."""
-    return Pixels(network.pixels.mean, network.pixels.scale) if network.pixels else Pixels(standardisation.caffe_mean)
+    return network.pixels.transform if network.pixels else Transform(standardisation.caffe_mean)
 
 
-def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Pixels, num_domains: int = 0) -> Model:
+def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Transform, num_domains: int = 0) -> Model:
     """A net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
 
     With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: every one of the
@@ -168,7 +157,7 @@ def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array
     return (in_order * scale.reshape(1, 3, 1, 1)).astype(np.float32)
 
 
-def surplus(weights: Array, standardisation: Standardisation, pixels: Pixels) -> NDArray[np.float64]:
+def surplus(weights: Array, standardisation: Standardisation, pixels: Transform) -> NDArray[np.float64]:
     """The error of conv1's outputs (filters) inside the image, if its input has another mean."""
     per_channel = weights.astype(np.float64).sum(axis=(2, 3))
     return pixels.scale * per_channel @ (np.array(standardisation.caffe_mean) - np.array(pixels.mean))
@@ -210,7 +199,7 @@ def convert(
         )
     standardisation = replace(standardisation_of(net.network, weights), **chosen)
     form, shape = input_of(found), net.own.size if net.own else input_of(found).shape[1:]
-    mda_pixels = Pixels(form.mean, form.scale)
+    mda_pixels = form.transform
     pixels = usual_pixels(found, standardisation)
     times = f", times {pixels.scale:g}." if found.pixels else ". Zeros around it are that mean, as in Torch."
     needs = f"less {'' if found.pixels else 'the mean '}{numbers(pixels.mean)}{times}"

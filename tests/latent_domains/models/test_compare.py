@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from latent_domains.common.program import ProgramError
+from latent_domains.data.preprocessing import Transform
 from latent_domains.models import compare
 from latent_domains.models.compare import Difference, difference, differences, makers, require, worst
 from tests.latent_domains.convert.fold.models import layer
@@ -99,7 +100,7 @@ def test_noise_is_pixels_transformed_and_follows_the_seed() -> None:
     assert plain.shape == (compare.NOISE, 3, 5, 6)
     assert plain.min() >= 0
     assert plain.max() <= 255
-    shifted = compare.noise((3, 5, 6), seed=1, mean=(10, 20, 30), scale=0.5)
+    shifted = compare.noise((3, 5, 6), seed=1, transform=Transform((10, 20, 30), 0.5))
     np.testing.assert_allclose(shifted[:, 2], (plain[:, 2] - 30) / 2)
     assert (compare.noise((3, 5, 6), seed=2) != plain).any()
     assert compare.noise((7,), seed=0).shape == (compare.NOISE, 7)
@@ -110,7 +111,7 @@ def test_images_are_blue_green_red_and_at_most_so_many(tmp_path: Path, monkeypat
     for i in range(7):
         (tmp_path / "class").mkdir(exist_ok=True)
         cv2.imwrite(str(tmp_path / "class" / f"{i}.png"), np.full((9, 8, 3), (i, 100, 200), np.uint8))
-    rows = compare.images(tmp_path, (3, 4, 5), mean=(1, 2, 3))
+    rows = compare.images(tmp_path, (3, 4, 5), Transform((1, 2, 3)))
     assert rows.shape == (3, 3, 4, 5)
     np.testing.assert_array_equal(rows[:, :, 0, 0], [[i - 1, 98, 197] for i in (0, 3, 6)])
     assert compare.images(tmp_path, (1, 4, 5)).shape == (3, 1, 4, 5)

@@ -9,7 +9,8 @@ import onnx
 from caffe.proto.caffe_pb2 import NetParameter
 from onnx import ModelProto
 
-from latent_domains.convert.onnx.export import compare, onnx_model
+from latent_domains.convert.onnx.export import MEAN, compare, onnx_model
+from latent_domains.data.preprocessing import Transform
 from latent_domains.models.compare import Difference
 from latent_domains.models.model import Array, Model, load
 from latent_domains.models.prototxt import for_phase, net_text
@@ -61,7 +62,7 @@ def compare_runtime(model: Model) -> list[Difference]:
     made = exported(model)
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         Path(file.name).write_bytes(made.SerializeToString())
-        return compare(model.net, load(model), made, Path(file.name), None)
+        return compare(model.net, load(model), made, Path(file.name), None, Transform((MEAN,)))
 
 
 def compared(text: str) -> list[Difference]:

@@ -17,9 +17,10 @@ import torch
 from latent_domains.convert.fold.fold import fold
 from latent_domains.convert.onnx.export import blob_names, onnx_model
 from latent_domains.convert.torch.backbone import backbone, backbone_onnx, folded_model
-from latent_domains.convert.torch.conversion import Pixels, caffe_model
+from latent_domains.convert.torch.conversion import caffe_model
 from latent_domains.convert.torch.read import Checkpoint, read_checkpoint
 from latent_domains.convert.torch.reference import torch_net
+from latent_domains.data.preprocessing import Transform
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.models.model import Array, Model, forward, load, open_net, weights_bytes
@@ -143,7 +144,7 @@ def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Ar
 
 def begun(net: Checkpoint, num_domains: int = 0) -> Model:
     """What fine-tuning begins with."""
-    return caffe_model(net, LITE0.torch.standardisation, Pixels((127,) * 3, 1 / 128), num_domains)
+    return caffe_model(net, LITE0.torch.standardisation, Transform((127,) * 3, 1 / 128), num_domains)
 
 
 def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: dict[str, Array]) -> None:
