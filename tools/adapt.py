@@ -52,10 +52,9 @@ from latent_domains.common.arguments import (
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ROOT
 from latent_domains.common.wording import some
-from latent_domains.data.choose_reading import chosen_reading
-from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import TaskImages, read_images
 from latent_domains.data.domains_file import domains_digest, read_domains_file
+from latent_domains.data.inspection import chosen_reading, notes_on_copies
 from latent_domains.domains.from_file import rows_of
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.options import add_method_options, method_options, option_name

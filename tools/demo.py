@@ -20,7 +20,7 @@ from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
-from latent_domains.report.demo import draw_latent_domains, draw_samples
+from latent_domains.report.domains import draw_latent_domains, draw_samples
 from latent_domains.runs.devices import add_training_options
 from latent_domains.runs.write import write_missing
 from latent_domains.tables import definition

@@ -45,9 +45,8 @@ from latent_domains.convert.torch.backbone import (
     get_weights,
     onnx_backbone,
 )
-from latent_domains.data.choose_reading import chosen_reading
-from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_piles
+from latent_domains.data.inspection import chosen_reading, notes_on_copies
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page

@@ -58,9 +58,8 @@ from latent_domains.convert.torch.backbone import (
     onnx_backbone,
     style_features,
 )
-from latent_domains.data.choose_reading import chosen_reading
-from latent_domains.data.copies import notes_on_copies
 from latent_domains.data.domain_images import read_domains
+from latent_domains.data.inspection import chosen_reading, notes_on_copies
 from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
 from latent_domains.data.names import folder_label
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network

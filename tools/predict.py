@@ -24,8 +24,8 @@ from latent_domains.common.arguments import add_image_options, add_reading_optio
 from latent_domains.common.files import check_free
 from latent_domains.common.wording import count_of
 from latent_domains.convert.torch.backbone import style_backbone
-from latent_domains.data.choose_reading import chosen_reading
 from latent_domains.data.image_list import folder_entries
+from latent_domains.data.inspection import chosen_reading
 from latent_domains.models.classifier import predict, write_predictions
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.devices import add_mode_option, choose_mode

@@ -14,11 +14,9 @@ import caffe
 import numpy as np
 from pydantic import TypeAdapter
 
-from latent_domains.baselines.checks import Floats
-from latent_domains.baselines.features import read_features
-from latent_domains.baselines.linear import LinearHead, standardised
+from latent_domains.baselines.features import Floats, read_features
+from latent_domains.baselines.linear import LinearHead, neighbours, smoothness, spread, standardised
 from latent_domains.baselines.run import Labelled, overall_accuracy, test_on
-from latent_domains.baselines.spreading import neighbours, smoothness, spread
 from latent_domains.common.files import json_text, read_json, write_together
 from latent_domains.common.validation import checked
 from latent_domains.experiment.baselines import ON_A_RUN

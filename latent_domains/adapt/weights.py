@@ -9,8 +9,7 @@ from latent_domains.convert.torch.conversion import converted_file
 from latent_domains.convert.torch.converted import convert_once, is_made_of
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.networks import BACKBONES, NETWORKS
-from latent_domains.experiment.pretrained import at_hand, get_pretrained
+from latent_domains.experiment.networks import BACKBONES, NETWORKS, at_hand, get_pretrained
 from latent_domains.models.onnx_file import contents_sha256
 from latent_domains.models.weights import read_layers
 from latent_domains.networks.network import Network

@@ -27,8 +27,7 @@ from latent_domains.experiment.datasets import (
     is_folder_name,
     of_network,
 )
-from latent_domains.experiment.networks import ANY_FEATURES
-from latent_domains.experiment.pretrained import expect_caffemodel
+from latent_domains.experiment.networks import ANY_FEATURES, expect_caffemodel
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.nets.training_files import FC7_NET

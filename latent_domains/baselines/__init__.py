@@ -8,9 +8,8 @@ Grauman, Sha, NIPS 2013) and :class:`ConstrainedDomains` (Hoffman, Kulis, Darrel
 
 from latent_domains.baselines.classifiers import GFKClassifier, LatentDomainClassifier, SourceClassifier
 from latent_domains.baselines.gfk import GeodesicFlowKernel
-from latent_domains.baselines.gong2013 import DistinctiveDomains
+from latent_domains.baselines.gong2013 import DistinctiveDomains, choose_domains
 from latent_domains.baselines.hoffman2012 import ConstrainedDomains
-from latent_domains.baselines.learnability import choose_domains
 
 __all__ = [
     "ConstrainedDomains",

@@ -20,9 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import Floats, Integers, check_features, check_training
+from latent_domains.baselines.features import Floats, Integers, check_features, check_training, median_gamma, mmd
 from latent_domains.baselines.gfk import GeodesicFlowKernel
-from latent_domains.baselines.kernels import median_gamma, mmd
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import VARIANTS
 

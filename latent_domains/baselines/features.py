@@ -1,17 +1,87 @@
-"""Feature LMDBs as tables, a row for each record, as a net's Data layer would read it."""
+"""Features of samples: feature LMDBs as tables, a row for each record; checks, and a Gaussian kernel."""
 
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics.pairwise import euclidean_distances, rbf_kernel
+from sklearn.utils import check_array
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import Floats, Integers
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import by
+from latent_domains.common.wording import by, one_line
 from latent_domains.data import lmdb_io
 from latent_domains.data.input_batches import batches
 from latent_domains.experiment.datasets import Dataset
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def check_features(values: ArrayLike, name: str, like: Floats | None = None) -> Floats:
+    """Return ``values`` as n×d float64.
+
+    Raises ProgramError naming ``name`` if they are no table of finite numbers with at least one row and column, or if
+    their number d is not that of ``like``.
+    """
+    try:
+        table = check_array(values, dtype=np.float64)
+    except ValueError as error:
+        raise ProgramError(one_line(f"{name}: {error}")) from error
+    if like is not None and table.shape[1] != like.shape[1]:
+        raise ProgramError(f"{name}: {table.shape[1]} features, expected {like.shape[1]} as in the source")
+    return table
+
+
+def check_training(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers]:
+    """Return labelled source features (n×d) and labels (n). Raises ProgramError if there is only one class."""
+    features, labels = check_features(X, "source"), np.asarray(y)
+    if labels.shape != (len(features),) or labels.dtype.kind not in "iu" or (labels < 0).any():
+        raise ProgramError(
+            f"source: found the labels {labels}, expected a whole number for each of {len(features)} samples"
+        )
+    if labels.min() == labels.max():
+        raise ProgramError(f"source: all {len(labels)} samples are of class {labels[0]}, expected at least two classes")
+    return features, labels.astype(np.int64)
+
+
+def check_domains(n_domains: int, y: Integers) -> None:
+    """Raise ProgramError if ``n_domains`` is below 1, or if a class has fewer samples than that."""
+    if n_domains < 1:
+        raise ProgramError(f"k: got {n_domains}, expected at least 1")
+    classes, counts = np.unique(y, return_counts=True)
+    rarest = counts.argmin()
+    if counts[rarest] < n_domains:
+        raise ProgramError(
+            f"k: got {n_domains} domains, but class {classes[rarest]} has {counts[rarest]} samples: "
+            "expected at least one of each class in each domain"
+        )
+
+
+MEDIAN_OF = 2000
+"""The median distance is taken of at most so many samples; it hardly changes with more."""
+
+
+def median_gamma(X: Floats, rng: np.random.Generator) -> float:
+    """γ of exp(-γ ‖x - x'‖²) for a bandwidth σ² = the median squared distance: 1 / 2σ².
+
+    Raises ProgramError if the features (n×d) are the same for most samples.
+    """
+    some = X if len(X) <= MEDIAN_OF else X[np.sort(rng.choice(len(X), MEDIAN_OF, replace=False))]
+    squared = euclidean_distances(some, squared=True)[np.triu_indices(len(some), 1)]
+    median = float(np.median(squared)) if len(squared) else 0.0
+    # A smaller distance comes from the rounding of equal samples.
+    if median <= 1e-12 * float(np.square(some).sum(axis=1).max()):
+        raise ProgramError("source: most samples have the same features, expected features that differ")
+    return 1 / (2 * median)
+
+
+def mmd(X: Floats, other: Floats, gamma: float) -> float:
+    """Squared maximum mean discrepancy of two samples (n×d, m×d), ‖mean φ(x) - mean φ(x')‖²."""
+    inside = rbf_kernel(X, gamma=gamma).mean() + rbf_kernel(other, gamma=gamma).mean()
+    return float(inside - 2 * rbf_kernel(X, other, gamma=gamma).mean())
+
 
 MAX_FEATURES = 10_000
 """The most numbers of a sample. With more, records are images, for which these methods would take days."""

@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import PCA
 
-from latent_domains.baselines.checks import Floats
+from latent_domains.baselines.features import Floats
 from latent_domains.common.program import ProgramError
 
 MAX_DIMENSIONS = 100

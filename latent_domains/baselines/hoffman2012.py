@@ -26,7 +26,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from latent_domains.baselines.checks import Floats, Integers, check_domains, check_training
+from latent_domains.baselines.features import Floats, Integers, check_domains, check_training
 
 TOLERANCE = 1e-6
 """If the objective falls by less than this part in a round, it has converged."""

@@ -18,9 +18,8 @@ from latent_domains.baselines import (
     SourceClassifier,
     choose_domains,
 )
-from latent_domains.baselines.checks import Floats, Integers, check_training
-from latent_domains.baselines.features import by_content, read_features
-from latent_domains.baselines.learnability import Choice
+from latent_domains.baselines.features import Floats, Integers, by_content, check_training, read_features
+from latent_domains.baselines.gong2013 import Choice
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
 from latent_domains.data.lmdb_io import contents

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from latent_domains.common.files import write_text
 from latent_domains.data.image_datum import Format, read_image
-from latent_domains.discovery.discover import Discovery, chosen, halves_agree
-from latent_domains.discovery.file_facts import HEADER
+from latent_domains.discovery.discover import HEADER, Discovery, chosen, halves_agree
 from latent_domains.domains.style_domains import AGAIN, AGREEMENT
 from latent_domains.report.chart import Chart, latent_name
 from latent_domains.report.classes import DRAWN

@@ -19,9 +19,8 @@ from latent_domains.experiment import datasets
 from latent_domains.experiment.datasets import DATASETS, Dataset, adapted, with_head
 from latent_domains.experiment.methods import METHODS, Aligned, Mda, Method, Plain
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
-from latent_domains.experiment.parts import Net, Task
+from latent_domains.experiment.parts import SHORT, Net, Task, short
 from latent_domains.experiment.recipe import Recipe
-from latent_domains.experiment.short_names import SHORT, short
 
 SCHEMA = 2
 """Of an experiment as JSON. A new setting needs no other: what is absent has its default."""

@@ -1,11 +1,17 @@
-"""The list of networks. All that is known of one is in its file in :mod:`latent_domains.networks`."""
+"""The list of networks, and their weights. What is known of one is in its file in :mod:`latent_domains.networks`."""
 
+import re
+from pathlib import Path
+
+from latent_domains.common.files import expect_file, sha256
+from latent_domains.data.published_file import Unavailable, get, is_at_hand
 from latent_domains.networks.alexnet import ALEXNET
 from latent_domains.networks.alexnet_fc7 import ALEXNET_FC7
 from latent_domains.networks.any_features import ANY_FEATURES as _OF_ANY_BACKBONE
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.networks.mnist import MNIST
 from latent_domains.networks.mobilenet_v2 import MOBILENET_V2
+from latent_domains.networks.network import Pretrained
 from latent_domains.networks.resnet import RESNET18, RESNET34, RESNET50
 
 NETWORKS = {
@@ -33,3 +39,67 @@ BACKBONES = {
     if network.backbone and network.weights[0].file.package
 }
 """Weights of the backbones that Python packages bring, by network. Nets on their features are exported with them."""
+
+
+PRETRAINED = {weights.name: weights for network in NETWORKS.values() for weights in network.weights}
+"""By name."""
+
+
+def of_network(network: str) -> tuple[Pretrained, ...]:
+    """The weights that a network can begin from, the first choice first; none for nets that begin at random."""
+    return tuple(weights for weights in PRETRAINED.values() if weights.network == network)
+
+
+def whose(caffemodel: str) -> Pretrained | None:
+    """The weights that a caffemodel of this name is made of, if they are known."""
+    return next((weights for weights in PRETRAINED.values() if weights.made(caffemodel)), None)
+
+
+def published(file: Path) -> Pretrained | None:
+    """The weights that a file holds by its hash, if they are known."""
+    found = sha256(file)
+    return next((weights for weights in PRETRAINED.values() if weights.file.hashes["sha256"] == found), None)
+
+
+def expect_caffemodel(file: Path) -> None:
+    """Raise ProgramError unless it is a file; the error names the command that makes weights of such a name."""
+    hint = ""
+    if weights := whose(file.name):
+        domains = re.search(r"_mda(\d+)\.", file.name)
+        options = f" --num-domains {domains[1]}" if domains else ""
+        hint = f" (from: python -m tools.get_weights {weights.name}{options})"
+    expect_file(file, f"a caffemodel{hint}")
+
+
+def at_hand(network: str, folder: Path, mirror: Path | None = None) -> Pretrained:
+    """The weights that nets of a network begin from where ``folder`` keeps weights.
+
+    They are the first whose file or caffemodels are there or in a mirror folder; else the first choice, to be fetched.
+    """
+
+    def is_here(weights: Pretrained) -> bool:
+        made = folder.glob(f"{weights.name}*.caffemodel")
+        return is_at_hand(weights.file, folder, mirror) or any(weights.made(file.name) for file in made)
+
+    choices = of_network(network)
+    return next(filter(is_here, choices), choices[0])
+
+
+def get_pretrained(
+    weights: Pretrained, folder: Path, mirror: Path | None = None, *, force: bool = False
+) -> tuple[Pretrained, Path]:
+    """Fetch weights into a folder; return them and their file, checked.
+
+    Where the first choice of a network cannot be had but the next is at hand, take that one and say so. Raises
+    ProgramError as :func:`latent_domains.data.published_file.get` does.
+    """
+    try:
+        return weights, get(weights.file, folder, mirror, force=force)
+    except Unavailable as error:
+        first, *others = of_network(weights.network)
+        found = [other for other in others if weights is first and is_at_hand(other.file, folder, mirror)]
+        if not found:
+            raise
+        print(f"note: {weights.title} cannot be had: {str(error).splitlines()[0].rstrip(':')}")
+        print(f"note: {found[0].title} is here, and taken in its place")
+        return found[0], get(found[0].file, folder, mirror, force=force)

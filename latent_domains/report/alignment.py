@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report.chart import Chart, in_legend
+from latent_domains.report.chart import GROUP_COLOURS, MARKS, Chart, in_legend
 from latent_domains.report.page import Block, Charts, Heading, Section, missing
-from latent_domains.report.palette import GROUP_COLOURS, MARKS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.outputs import AlignedFeatures, aligned_features
 

@@ -8,7 +8,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.experiment.baselines import BASELINES, ON_A_RUN
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.methods import METHODS
-from latent_domains.report.palette import COLOURS, DASHES, MARKS, Dashes
+from latent_domains.report.chart import COLOURS, DASHES, MARKS, Dashes
 from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.record import Record
 from latent_domains.tables.definition import Cell, Row, Table

@@ -2,17 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
-from latent_domains.report.chart import Chart, latent_name, shortened
+from latent_domains.report.chart import COLOURS, GROUP_COLOURS, Chart, latent_name, save, shortened
 from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
-from latent_domains.report.palette import COLOURS, GROUP_COLOURS
 from latent_domains.report.runs import LoadedRun
 from latent_domains.report.samples import (
     SourceImages,
@@ -21,7 +21,8 @@ from latent_domains.report.samples import (
     read_source_images,
     surest_and_least_sure,
 )
-from latent_domains.runs.record import COLLAPSED, DomainUsage, what_was_told
+from latent_domains.runs.record import COLLAPSED, DomainUsage, Record, what_was_told
+from latent_domains.runs.run_folder import RunFolder
 from latent_domains.tables.results import NOTHING
 
 _LETTER, _NAME = 6, 20
@@ -209,3 +210,30 @@ def _samples(run: LoadedRun, looked_at: SourceImages) -> Block:
         f"common is what the domain means to the branch.{nothing}"
     )
     return Charts(f"pictures-{run.name}", charts, caption.strip())
+
+
+DRAWN = 48
+"""Images of each latent domain."""
+
+
+def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
+    """One panel per domain (title → images n×C×H×W), 8 images a row."""
+    save(path, [_many(title, images) for title, images in domains.items()])
+
+
+def draw_latent_domains(path: Path, runs: Sequence[tuple[RunFolder, Record]], seed: int) -> None:
+    """A row for each run with a branch: true against latent domains, then images of each, chosen by ``seed``."""
+    charts = []
+    for folder, record in runs:
+        charts.append(matrix_chart(record.domain_usage, folder.experiment.title))
+        found = read_source_images(folder, folder.final_snapshot())
+        assigned = found.probabilities.argmax(axis=1)
+        order = np.random.default_rng(seed).permutation(len(assigned))
+        for domain, share in enumerate(record.domain_usage.share):
+            images = found.images[order[assigned[order] == domain][:DRAWN]]
+            charts.append(_many(f"{latent_name(domain)}: {100 * share:.1f} % of the images", images))
+    save(path, charts, columns=len(charts) // len(runs))
+
+
+def _many(title: str, images: NDArray[np.uint8]) -> Chart:
+    return mosaic_chart(title, f"{len(images)} images", images, width=280, height=230)

@@ -5,8 +5,15 @@ import io
 from collections.abc import Iterator, Sequence
 
 from latent_domains.tables.definition import Table
-from latent_domains.tables.paired import PairedDifference, differences
-from latent_domains.tables.results import CLASS_MEAN, DOMAINS, Result, RowResults, recomputed_mean
+from latent_domains.tables.results import (
+    CLASS_MEAN,
+    DOMAINS,
+    PairedDifference,
+    Result,
+    RowResults,
+    differences,
+    recomputed_mean,
+)
 
 _NUMBERS = ("paper", "paper_recomputed", "mean", "std", "n", "seeds", "difference", CLASS_MEAN)
 
@@ -14,7 +21,7 @@ FIELDS = ("table", "row", "kind", "column", "part", "sources", "targets", *_NUMB
 """Of every line. An accuracy for each seed, DOMAINS and PAIRED where there are some, reason and remarks follow."""
 
 PAIRED = ("reference", "paired difference", "interval low", "interval high", "paired n", "resolvable")
-"""Of the rows of a table with a reference: see :class:`latent_domains.tables.paired.PairedDifference`."""
+"""Of the rows of a table with a reference: see :class:`latent_domains.tables.results.PairedDifference`."""
 
 
 def csv_text(table: Table, rows: Sequence[RowResults]) -> str:

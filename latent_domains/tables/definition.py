@@ -16,7 +16,7 @@ from annotated_types import Interval, MinLen
 from pydantic import AfterValidator, Field
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.common.validation import Natural, Positive, check_keys, checked
+from latent_domains.common.validation import Natural, Positive, check_keys, checked, read_yaml
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import (
     CLASSIFIERS,
@@ -30,7 +30,6 @@ from latent_domains.experiment.baselines import (
 from latent_domains.experiment.datasets import DATASETS, Dataset, find_dataset
 from latent_domains.experiment.experiment import SETTINGS, Experiment, make_experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.strict_yaml import read_yaml
 
 EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""

@@ -41,9 +41,8 @@ from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.runs.record import DomainUsage, Record
 from latent_domains.tables.definition import EXPERIMENTS, Table, load
 from latent_domains.tables.markdown import signed
-from latent_domains.tables.paired import are_single_runs, over_columns, paired_difference
 from latent_domains.tables.records import Records
-from latent_domains.tables.results import Result, RowResults, results
+from latent_domains.tables.results import Result, RowResults, are_single_runs, over_columns, paired_difference, results
 
 RESULTS = ROOT / "results"
 """Folder of the kept records."""

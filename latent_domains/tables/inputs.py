@@ -6,8 +6,7 @@ from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.datasets import DATASETS, STYLE_IS_OF
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.networks import NETWORKS
-from latent_domains.experiment.pretrained import at_hand
+from latent_domains.experiment.networks import NETWORKS, at_hand
 from latent_domains.tables.definition import Run, data_folder
 
 

@@ -7,8 +7,7 @@ from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Table
-from latent_domains.tables.paired import differences
-from latent_domains.tables.results import CLASS_MEAN, DOMAINS, NOTHING, Result, RowResults, recomputed_mean
+from latent_domains.tables.results import CLASS_MEAN, DOMAINS, NOTHING, Result, RowResults, differences, recomputed_mean
 
 Notes = dict[str, int]
 """Footnotes with their numbers; the same text has one number."""

@@ -12,8 +12,7 @@ from latent_domains.common.versions import doubts
 from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_note import noted_contents
 from latent_domains.experiment.experiment import Experiment, differences, from_json
-from latent_domains.experiment.networks import NETWORKS
-from latent_domains.experiment.pretrained import whose
+from latent_domains.experiment.networks import NETWORKS, whose
 from latent_domains.runs.record import FILE, Matching, Record, read, read_records, what_was_told, write_records
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of

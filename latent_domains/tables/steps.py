@@ -10,7 +10,7 @@ from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.batches import is_joined, join_options
 from latent_domains.experiment.datasets import DATASETS, Dataset
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.experiment.pretrained import at_hand
+from latent_domains.experiment.networks import at_hand
 from latent_domains.tables.config import Config
 from latent_domains.tables.definition import Run, data_folder, run_path
 from latent_domains.tables.inputs import (

@@ -20,8 +20,7 @@ from latent_domains.common.files import expect_no_link, naming, sha256
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.versions import openblas_kernel
 from latent_domains.common.wording import harmless, some
-from latent_domains.experiment.networks import NETWORKS
-from latent_domains.experiment.pretrained import expect_caffemodel
+from latent_domains.experiment.networks import NETWORKS, expect_caffemodel
 from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.runs.devices import mode_of, requested_mode, set_mode
 from latent_domains.runs.evaluate import DIVERGED

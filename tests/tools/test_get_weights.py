@@ -9,8 +9,7 @@ import pytest
 
 from latent_domains.data import published_file
 from latent_domains.data.published_file import PublishedFile
-from latent_domains.experiment.networks import NETWORKS
-from latent_domains.experiment.pretrained import PRETRAINED
+from latent_domains.experiment.networks import NETWORKS, PRETRAINED
 from tests.programs import Done, names, program
 from tests.server import CONTENTS, Server
 from tools import get_weights

@@ -18,8 +18,7 @@ from latent_domains.convert.torch.conversion import caffe_model, standardisation
 from latent_domains.convert.torch.read import Checkpoint, read_checkpoint
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import PICTURE_SHAPE, Dataset, input_of
-from latent_domains.experiment.networks import BACKBONES, NETWORKS
-from latent_domains.experiment.pretrained import at_hand, get_pretrained, published
+from latent_domains.experiment.networks import BACKBONES, NETWORKS, at_hand, get_pretrained, published
 from latent_domains.models.model import Model, load
 from latent_domains.models.onnx_file import contents_sha256, read_onnx
 from latent_domains.networks.lite0 import LITE0

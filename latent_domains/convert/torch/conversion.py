@@ -32,7 +32,7 @@ from latent_domains.data.image_list import printable
 from latent_domains.data.preprocessing import Transform
 from latent_domains.experiment.datasets import input_of
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.pretrained import published
+from latent_domains.experiment.networks import published
 from latent_domains.models.compare import Difference, differences, in_batches, keep_worst, require, tried, worst
 from latent_domains.models.model import Array, Model, forward, load, model_files, weights_bytes, write_model
 from latent_domains.networks.blocks import GAUSSIAN, Normalisation, inner_product

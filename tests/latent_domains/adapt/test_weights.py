@@ -15,8 +15,7 @@ from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch import conversion
 from latent_domains.experiment.datasets import DATASETS
 from latent_domains.experiment.experiment import Experiment, make_experiment
-from latent_domains.experiment.networks import BACKBONES, NETWORKS
-from latent_domains.experiment.pretrained import PRETRAINED, whose
+from latent_domains.experiment.networks import BACKBONES, NETWORKS, PRETRAINED, whose
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
 

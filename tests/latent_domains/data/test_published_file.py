@@ -14,7 +14,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data import published_file
 from latent_domains.data.published_file import PublishedFile, read_contents
 from latent_domains.data.sets import urls
-from latent_domains.experiment.pretrained import PRETRAINED
+from latent_domains.experiment.networks import PRETRAINED
 from tests.programs import names
 from tests.server import CONTENTS, Handler, Server
 

@@ -11,8 +11,7 @@ from latent_domains.data.domain_images import Domain, TaskImages, read_piles
 from latent_domains.data.image_list import UNKNOWN, Found
 from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.preprocessing import USUAL
-from latent_domains.discovery.discover import UNCERTAIN, Discovery, chosen, discover
-from latent_domains.discovery.file_facts import file_facts, what_differs
+from latent_domains.discovery.discover import UNCERTAIN, Discovery, chosen, discover, file_facts, what_differs
 from latent_domains.discovery.page import shares_section
 from latent_domains.domains.statistics import Statistics, plan_statistics, read_statistics
 from latent_domains.networks.lite0 import LITE0

@@ -1,13 +1,14 @@
 """The registry of networks: every entry can be used by all that reads it."""
 
+import re
+
 import pytest
 
-from latent_domains.common.program import ROOT
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.experiment.datasets import DATASETS, from_json, of_network
 from latent_domains.experiment.experiment import make_experiment, methods_of
 from latent_domains.experiment.methods import CONTROLS
-from latent_domains.experiment.networks import NETWORKS
-from latent_domains.experiment.pretrained import whose
+from latent_domains.experiment.networks import NETWORKS, expect_caffemodel, whose
 from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.networks.network import GEOMETRIES
 from tests.latent_domains.nets.graphs import parse
@@ -51,3 +52,18 @@ def test_names_of_weights(network):
 @pytest.mark.parametrize("name", ["resnet18_mda.caffemodel", "resnet18_mdax.caffemodel", "my_resnet18.caffemodel", "x"])
 def test_weights_of_unknown_origin(name):
     assert whose(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lite0_mda2.caffemodel", " (from: python -m tools.get_weights lite0 --num-domains 2)"),
+        ("resnet18.caffemodel", " (from: python -m tools.get_weights resnet18)"),
+        ("bvlc_alexnet.caffemodel", " (from: python -m tools.get_weights alexnet)"),
+        ("mine.caffemodel", ""),
+    ],
+)
+def test_missing_weights_are_named_with_the_command_that_gets_them(name, hint, tmp_path):
+    message = f"{tmp_path / name}: no such file, expected a caffemodel{hint}"
+    with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"):
+        expect_caffemodel(tmp_path / name)

@@ -5,12 +5,12 @@ from matplotlib.figure import Figure
 
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report import alignment, classes
+from latent_domains.report.accuracy import BINS, binned, target_curves
 from latent_domains.report.alignment import alike_by_chance, embed, neighbours_alike, principal
 from latent_domains.report.chart import image
 from latent_domains.report.comparison import ComparedTask, Line
 from latent_domains.report.page import Charts, Page, Section
 from latent_domains.report.runs import LoadedRun
-from latent_domains.report.training import BINS, binned, target_curves
 from latent_domains.runs.outputs import AlignedFeatures
 
 

@@ -5,8 +5,7 @@ import re
 import cv2
 import numpy as np
 
-from latent_domains.report.chart import Chart, image, in_legend, save
-from latent_domains.report.palette import COLOURS, GROUP_COLOURS
+from latent_domains.report.chart import COLOURS, GROUP_COLOURS, Chart, image, in_legend, save
 
 
 def chart(**options):

@@ -19,8 +19,8 @@ from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
 from latent_domains.tables.figures import Kept, Place
 from latent_domains.tables.markdown import signed, table_text
-from latent_domains.tables.paired import difference, differences
 from latent_domains.tables.records import Records
+from latent_domains.tables.results import difference, differences
 from tests.latent_domains.tables.tables import TEXT, small_table, write_record
 from tests.programs import program
 

@@ -1,9 +1,12 @@
-"""How the files of a set are read: as options say or, for pictures of more than 8 bits, by the values they use."""
+"""What is looked at in people's pictures before they are read: those of more than 8 bits, and copies."""
 
+import hashlib
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -11,8 +14,9 @@ from tqdm import tqdm
 from latent_domains.common.arguments import RANGE
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.wording import count_of
+from latent_domains.data.domain_images import TaskImages
 from latent_domains.data.image_datum import file_contents
-from latent_domains.data.image_list import Entry, printable
+from latent_domains.data.image_list import UNKNOWN, Entry, printable, size
 from latent_domains.data.pixels import BEGINNINGS, deep_values
 from latent_domains.data.preprocessing import USUAL, Reading
 
@@ -70,3 +74,58 @@ def _ends(entry: Entry) -> tuple[float, float, int] | None:
     low, high = float(values.min()), float(values.max())
     bits = max(8, int(high).bit_length(), found[1] if found[1] < 16 else 0) if values.dtype == np.uint16 else 0
     return low, high, bits
+
+
+def copies(entries: Sequence[Entry], jobs: int) -> list[list[Entry]]:
+    """Return the entries of each picture that has several, in their order. Only files of equal size are read."""
+    of_file: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        of_file[entry.path].append(entry)
+    sizes = {file: size(file) for file in of_file}
+    of_size = Counter(sizes.values())
+
+    def contents(file: str) -> str:
+        """A hash of the file; its name if no other one has its size, or if it cannot be read."""
+        try:
+            may_be_one = sizes[file] and of_size[sizes[file]] > 1
+            return hashlib.sha256(file_contents(Path(file))).hexdigest() if may_be_one else file
+        except OSError:
+            return file
+
+    found: dict[str, list[Entry]] = defaultdict(list)
+    for file, hashed in zip(of_file, in_threads(contents, of_file, jobs), strict=True):
+        found[hashed] += of_file[file]
+    return [group for group in found.values() if len(group) > 1]
+
+
+def notes_on_copies(images: TaskImages, jobs: int) -> Iterator[str]:
+    """Notes on pictures of several classes, and on the targets' pictures that are also in the sources."""
+    groups = copies(images.entries, jobs)
+    yield from notes_on_labels(groups)
+    of_sources = {entry.path for source in images.sources for entry in source.entries}
+    for target in images.targets:
+        ours = {entry.path for entry in target.entries}
+        shared = [
+            (entry, next(other for other in group if other.path in of_sources))
+            for group in groups
+            if any(other.path in of_sources for other in group)
+            for entry in group
+            if entry.path in ours
+        ]
+        if shared:
+            (entry, other), number = shared[0], count_of(len(target.entries), "picture")
+            tested = ": their labels are trained on, so the accuracy, which counts them, is too high" * target.labelled
+            yield (
+                f"{target.folder}: {len(shared)} of {number} are also in a source, such as {printable(entry.file)} and "
+                f"{printable(other.file)}{tested}; leave them out of one of the two"
+            )
+
+
+def notes_on_labels(groups: Sequence[Sequence[Entry]]) -> Iterator[str]:
+    """A note on the groups of the same picture that have several labels."""
+    several = [group for group in groups if len({entry.label for entry in group} - {UNKNOWN}) > 1]
+    if several:
+        first = several[0][0]
+        other = next(entry for entry in several[0] if entry.label not in (first.label, UNKNOWN))
+        places = f"{printable(first.file)} and {printable(other.file)}"
+        yield f"{count_of(len(several), 'picture')}: the same picture in two classes, such as {places}"
