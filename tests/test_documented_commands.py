@@ -37,7 +37,7 @@ PROGRAMS = programs()
 
 def test_commands_are_found():
     assert len(PROGRAMS) > 20
-    assert ("README.md", "tools.watch runs/digits") in PROGRAMS
+    assert ("README.md", "tools.discover photos --out runs/kinds") in PROGRAMS
 
 
 def test_every_program_stands_on_the_page_of_programs():
