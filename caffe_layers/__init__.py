@@ -3,8 +3,8 @@
 Which file to open, in the order in which x goes through ``MDALayer.forward`` on the CPU:
 
     mda.py                     the layer as Caffe sees it: parameters, blobs, shapes
-    _backend.py                CPU or GPU? also a batch's sizes and arrays to work in
-    _cpu_mda.py                what the CPU does, step by step, in the paper's symbols
+    _backend.py                CPU or GPU? also a batch's sizes
+    _cpu_mda.py                what the CPU does, step by step, in the paper's symbols; _scratch.py: arrays for it
     _domain_kernels.py         its loops over w and the domain statistics
     _row_kernels.py            its loops over x, for rows of several values; _column_kernels.py: of one
     _formulas.py               the formulas, once for CPU and GPU

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from caffe_layers import _bottoms, _kernel_cache
 from caffe_layers import _formulas as formulas
-from caffe_layers._backend import Geometry, scratch
+from caffe_layers._backend import Geometry
+from caffe_layers._scratch import scratch
 
 Array = NDArray[np.floating]
 

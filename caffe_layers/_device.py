@@ -20,7 +20,7 @@ from caffe import _caffe
 from numpy.typing import DTypeLike, NDArray
 
 from caffe_layers import _cuda_source
-from caffe_layers._backend import Pool
+from caffe_layers._scratch import Pool
 
 _REMEDY = (
     "install it for the CUDA that Caffe was built with (pip install cupy-cuda11x for CUDA 11, cupy-cuda12x, "
@@ -56,7 +56,7 @@ class Device(Protocol):
         """A float32 array of ones."""
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
-        """An array that all layers share (see ``_backend.Pool``)."""
+        """An array that all layers share (see ``_scratch.Pool``)."""
 
     def fault(self) -> tuple[Array, NDArray[np.uint64]]:
         """A word of host memory that kernels can write: the argument for them, and the host's view of it."""

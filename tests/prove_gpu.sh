@@ -19,7 +19,7 @@ step() {
 
 net() { python -c "
 from google.protobuf import text_format
-from latent_domains.bench import training
+from bench import training
 print(text_format.MessageToString(training.net_in_memory(with_mda=$2, **training.settings('$1'))))" >"$out/$1-$2.prototxt"; }
 
 if [ "$mode" = GPU ]; then

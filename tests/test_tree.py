@@ -13,7 +13,9 @@ from latent_domains.common.program import ROOT
 def test_every_file_of_tests_is_named_after_its_module():
     tests = ROOT / "tests"
     files = [
-        file.relative_to(tests) for top in ("latent_domains", "tools") for file in tests.glob(f"{top}/**/test_*.py")
+        file.relative_to(tests)
+        for top in ("bench", "latent_domains", "tools")
+        for file in tests.glob(f"{top}/**/test_*.py")
     ]
     assert len(files) > 100
     assert [str(file) for file in files if not any(module.is_file() for module in modules(file))] == []
@@ -28,12 +30,12 @@ def modules(file: Path) -> list[Path]:
     return [path for each in names for path in (folder / f"{each}.py", folder / each / "__init__.py")]
 
 
-PACKAGES = ("caffe_layers", "latent_domains", "tools")
+PACKAGES = ("bench", "caffe_layers", "latent_domains", "tools")
 
 _ROLE = re.compile(r":(?:mod|func|class|meth|attr|data):`~?([\w.]+)`")
-_DOTTED = re.compile(rf"(?:``|\b)((?:{'|'.join(PACKAGES)})(?!\.(?:jpg|json|png)\b)(?:\.\w+)+)(?!\w|/)")
+_DOTTED = re.compile(rf"(?:``|\b)((?:{'|'.join(PACKAGES)})(?!\.(?:jpg|json|md|png)\b)(?:\.\w+)+)(?!\w|/)")
 _FILE = re.compile(
-    r"(?<![\w./-])((?:caffe_layers|docker|docs|experiments|latent_domains|tests|tools)/[\w./-]+\.\w+)(?![\w/*{])"
+    r"(?<![\w./-])((?:bench|caffe_layers|docker|docs|experiments|latent_domains|tests|tools)/[\w./-]+\.\w+)(?![\w/*{])"
 )
 
 

@@ -19,7 +19,7 @@ from latent_domains.common.program import ProgramError
 
 
 def main() -> None:
-    from latent_domains.bench import beside_torch, layers, rows
+    from bench import beside_torch, layers, rows
 
     options = _options()
     if options.gpu is None:
@@ -60,7 +60,7 @@ def _cpu(threads: int | None) -> str:
 
 def _gpu(number: int):
     """Choose a GPU; return it, and what is measured on. Raises ProgramError if there is none."""
-    from latent_domains.bench.rows import TimedDevice
+    from bench.rows import TimedDevice
     from latent_domains.common.gpus import expect_gpu, gpu_names, why_no_layers_on_gpu
 
     if reason := why_no_layers_on_gpu():

@@ -32,7 +32,7 @@ def start(program: str) -> NoReturn:
 
         main = import_module(program).main
     except ImportError as error:
-        if error.name and error.name.partition(".")[0] in ("caffe_layers", "latent_domains", "tools"):
+        if error.name and error.name.partition(".")[0] in ("bench", "caffe_layers", "latent_domains", "tools"):
             raise
         cause: BaseException = error
         while cause.__cause__:  # NumPy's own words are a page, and do not know env.sh

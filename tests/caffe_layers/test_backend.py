@@ -6,7 +6,8 @@ import caffe
 import numpy as np
 import pytest
 
-from caffe_layers._backend import current, scratch
+from caffe_layers._backend import current
+from caffe_layers._scratch import scratch
 
 
 def test_one_name_is_one_memory_whatever_the_shape():

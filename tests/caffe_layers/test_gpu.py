@@ -7,8 +7,8 @@ import caffe
 import numpy as np
 import pytest
 
+from bench import training
 from caffe_layers._gpu_mda import SLICES, lanes
-from latent_domains.bench import training
 from tests.caffe_layers import reference
 from tests.caffe_layers.emulation.device import GpuMode
 from tests.caffe_layers.nets import fill, forward_twice, inputs, make_net, mda, python_layer

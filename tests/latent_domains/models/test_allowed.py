@@ -78,7 +78,7 @@ def test_a_depthwise_layer_of_other_caffes_is_a_convolution(kind: str, said: str
 
 
 def test_no_net_is_read_past_the_gate():
-    files = [file for top in ("latent_domains", "tools") for file in (ROOT / top).rglob("*.py")]
+    files = [file for top in ("bench", "latent_domains", "tools") for file in (ROOT / top).rglob("*.py")]
     readers = [file for file in files if re.search(r"prototxt\.read\([^\n]*NetParameter\(", file.read_text())]
     assert readers == [ROOT / "latent_domains/models/allowed.py"]
 

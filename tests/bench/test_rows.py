@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from latent_domains.bench import layers, rows
-from latent_domains.bench.rows import Extent, TimedDevice
+from bench import layers, rows
+from bench.rows import Extent, TimedDevice
 from latent_domains.common.program import ROOT
 
 

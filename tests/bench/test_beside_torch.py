@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from latent_domains.bench import training
-from latent_domains.bench.beside_torch import take_turns, twin_and_inputs
-from latent_domains.bench.rows import Extent
+from bench import training
+from bench.beside_torch import take_turns, twin_and_inputs
+from bench.rows import Extent
 
 pytestmark = pytest.mark.program
 

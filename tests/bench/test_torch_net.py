@@ -9,8 +9,8 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 
 import torch
 
-from latent_domains.bench import training
-from latent_domains.bench.torch_net import TorchTwin
+from bench import training
+from bench.torch_net import TorchTwin
 from latent_domains.models.model import forward, load
 from tests.latent_domains.convert.fold.models import DATA, layer, trained
 from tests.latent_domains.nets.graphs import parse

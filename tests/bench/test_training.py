@@ -1,4 +1,4 @@
-from latent_domains.bench import training
+from bench import training
 from latent_domains.models.graph import kind
 
 

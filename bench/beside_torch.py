@@ -14,15 +14,15 @@ from functools import partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from bench import training
+from bench.rows import Extent, Measured, SpeedRow, Step, TimedDevice
 from caffe_layers._device import import_cupy
-from latent_domains.bench import training
-from latent_domains.bench.rows import Extent, Measured, SpeedRow, Step, TimedDevice
 from latent_domains.common.caffe_process import environment
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from latent_domains.bench.torch_net import TorchTwin
+    from bench.torch_net import TorchTwin
 
 Side = Callable[[], Step]
 """A function that loads what it needs and returns the step to be timed."""
@@ -159,7 +159,7 @@ def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "t
     """PyTorch's twin of the training net with these settings, and the net's inputs, both on the device."""
     import torch
 
-    from latent_domains.bench.torch_net import TorchTwin
+    from bench.torch_net import TorchTwin
 
     definition = training.net_in_memory(**settings)
     made = training.make_solver(definition).net

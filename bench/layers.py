@@ -8,8 +8,8 @@ from pathlib import Path
 import caffe
 import numpy as np
 
-from latent_domains.bench import training
-from latent_domains.bench.rows import Extent, Shape, SpeedRow, Step, TimedDevice, ratio
+from bench import training
+from bench.rows import Extent, Shape, SpeedRow, Step, TimedDevice, ratio
 from latent_domains.common.wording import by
 
 
