@@ -20,7 +20,7 @@ from uuid import uuid4
 import psutil
 
 from latent_domains.common.gpus import visible_gpus
-from latent_domains.tables.config import Config
+from latent_domains.tables.options import Config
 from latent_domains.tables.plan import Plan
 
 CONFIG = Config.read(config)
@@ -77,7 +77,7 @@ for table in PLAN.tables.values():
 rule fetch:
     """What comes from outside: LMDBs of images, weights trained on ImageNet. What stands already is left as it is."""
     output: touch(MADE + "/fetch/{step}")
-    params: command=lambda wildcards, threads: PLAN.step_command(f"fetch/{wildcards.step}", threads)
+    params: command=lambda wildcards, threads: PLAN.command(f"fetch/{wildcards.step}", threads)
     log: str(CONFIG.data / ".built" / "{step}.log")
     threads: CONFIG.threads
     resources: downloads=1
@@ -87,9 +87,9 @@ rule fetch:
 
 use rule fetch as derive with:
     # LMDBs that are made of others: mixtures of training images, a backbone's features, statistics of style.
-    input: lambda wildcards: marks(PLAN.before_step(f"derive/{wildcards.step}"))
+    input: lambda wildcards: marks(PLAN.before_need(f"derive/{wildcards.step}"))
     output: touch(MADE + "/derive/{step}")
-    params: command=lambda wildcards, threads: PLAN.step_command(f"derive/{wildcards.step}", threads)
+    params: command=lambda wildcards, threads: PLAN.command(f"derive/{wildcards.step}", threads)
     threads: 4  # or fewer, as --cores allows
     resources: mem_mb=4000
 

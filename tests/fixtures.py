@@ -11,7 +11,7 @@ import pytest
 from latent_domains.common.program import ROOT
 from latent_domains.data import lmdb_io
 from latent_domains.data.join import join
-from latent_domains.domains import kept
+from latent_domains.domains import statistics
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
@@ -26,7 +26,7 @@ TRAIN, TEST, STYLE_SIZE = 48, 30, 12
 def _statistics_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Statistics of pictures that a session of tests makes are kept for it alone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept, "FOLDER", tmp_path_factory.getbasetemp() / "statistics")
+        patch.setattr(statistics, "FOLDER", tmp_path_factory.getbasetemp() / "statistics")
         yield
 
 

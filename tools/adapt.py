@@ -31,14 +31,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from latent_domains.adapt import settings
-from latent_domains.adapt.decision import decide, has_begun, remove_results
-from latent_domains.adapt.job import Notes, carry_out, notes_on, prepare
+from latent_domains.adapt.folder import Paths, check_goes_on, held, keep_settings, remove_results
 from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import experiment_of
-from latent_domains.adapt.task import Paths, Task
-from latent_domains.adapt.weights import NONE
+from latent_domains.adapt.stages import Notes, carry_out
+from latent_domains.adapt.task import Task, experiment_of, notes_on
+from latent_domains.adapt.training import NONE, weights_to_begin
 from latent_domains.common.arguments import (
     BACKGROUND,
     RANGE,
@@ -218,9 +216,11 @@ def main() -> None:
     command = shlex.join(["python", "-m", "tools.adapt", *sys.argv[1:]])
     chosen = with_defaults(learner, method_options(options))
     reading = chosen_reading(options, images.entries)
-    task = Task(paths, images, learner, chosen, command, reading)
+    names = ("weights", "jobs", "threads", "solver_mode", "skip_unreadable", "allow_missing_classes")
+    how = {name: getattr(options, name) for name in names}
+    task = Task(paths, images, learner, chosen, command, reading, **how)
     experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
-    with settings.held(paths.settings):
+    with held(paths):
         _adapt(options, task, experiments)
 
 
@@ -239,28 +239,27 @@ def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
 
 def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment]) -> None:
     """Do what is missing in the folder of a task; ``experiments`` are those of its tasks in their order."""
-    paths, tasks = task.paths, task.in_order
+    paths, tasks, settings = task.paths, task.in_order, _settings(options, task)
     replaces = options.force and paths.settings.is_file()
     if not replaces:
         by_default = [option_name(name) for name, value in method_options(options).items() if value is None]
-        settings.keep(paths.settings, _settings(options, task), begun=has_begun(paths), by_default=by_default)
-    decisions = [decide(each.paths, replaces=replaces) for each in tasks]
+        keep_settings(paths, settings, by_default=by_default)
+        for each in tasks:
+            check_goes_on(each.paths)
     notes = Notes()
-    _say(task.images, experiments[-1], notes, options.jobs, counted=any(each.counts_domains for each in tasks))
+    _say(task.images, experiments[-1], notes, task.jobs, counted=any(each.counts_domains for each in tasks))
     check_caffe()
-    check_available(requested_mode(options.solver_mode), "solver mode GPU")
-    jobs = [
-        prepare(each, experiment, decision, options.weights if each is task else None, paths.weights)
-        for each, experiment, decision in zip(tasks, experiments, decisions, strict=True)
+    check_available(requested_mode(task.solver_mode), "solver mode GPU")
+    weights = [
+        weights_to_begin(each, experiment, begins=replaces or not each.paths.is_begun)
+        for each, experiment in zip(tasks, experiments, strict=True)
     ]
     if replaces:  # now that the options are checked
-        remove_results(paths, (job.weights for job in jobs if job.weights))
-        settings.keep(paths.settings, _settings(options, task), begun=False)
-    names = ("jobs", "threads", "solver_mode", "skip_unreadable", "allow_missing_classes")
-    how = {name: getattr(options, name) for name in names}
+        remove_results(paths, filter(None, weights))
+        keep_settings(paths, settings)
     results: list[str] = []
-    for job in jobs:
+    for each, experiment, begin in zip(tasks, experiments, weights, strict=True):
         if results:
             print("", *results, f"Next step: fine-tune the whole net {task.learner.network}.", "", sep="\n", flush=True)
-        results = carry_out(job, notes, **how)
+        results = carry_out(each, experiment, begin, notes)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")

@@ -13,10 +13,10 @@ if __name__ == "__main__":
 from pathlib import Path
 
 from latent_domains.common.arguments import add_data_option, natural, positive, program_parser
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.program import ROOT
 from latent_domains.common.wording import table
 from latent_domains.data.lmdb_io import read_images
-from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo as demo_data
 from latent_domains.experiment.experiment import make_experiment
 from latent_domains.report.build import build
@@ -49,7 +49,7 @@ def main() -> None:
     common = {"seed": options.seed, "iterations": options.iterations}
     experiments = [make_experiment("demo", **settings, **common) for settings in RUNS]  # bad options end here
     data_folder = definition.data_folder(options.data, options.seed, per_seed=True)
-    build_missing(demo_data.plans(data_folder, options.seed))
+    make_missing(demo_data.plans(data_folder, options.seed))
     folders = [write_missing(one, options.runs / one.name, data=data_folder) for one in experiments]
     train_all(folders, jobs=options.jobs, threads=options.threads, resume=True, solver_mode=options.solver_mode)
     results = [(folder, folder.read_record()) for folder in folders]

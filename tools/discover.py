@@ -37,6 +37,7 @@ from latent_domains.common.arguments import (
     positive,
     program_parser,
 )
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.files import check_apart, check_free
 from latent_domains.convert.torch.backbone import (
     add_backbone_options,
@@ -47,7 +48,6 @@ from latent_domains.convert.torch.backbone import (
 )
 from latent_domains.data.domain_images import read_piles
 from latent_domains.data.inspection import chosen_reading, notes_on_copies
-from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.discovery.discover import discover, write_table
 from latent_domains.discovery.page import write_page
 from latent_domains.domains.statistics import plan_statistics, read_statistics
@@ -113,7 +113,7 @@ def main() -> None:
         jobs=options.jobs,
         skip_unreadable=options.skip_unreadable,
     )
-    build_missing(parts, force=options.force)
+    make_missing(parts, force=options.force)
     found = discover(images, reading, read_statistics(images, [part.path for part in parts]), options.k, options.seed)
     print(*found.summary(), sep="\n")
     for note in found.notes:

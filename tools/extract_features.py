@@ -36,7 +36,6 @@ from pathlib import Path
 from time import monotonic
 
 from latent_domains.backbones import extraction
-from latent_domains.backbones.pictures import describe_pictures, plan_pictures
 from latent_domains.common.arguments import (
     BACKGROUND,
     FOLDERS_ARE_CLASSES,
@@ -48,6 +47,7 @@ from latent_domains.common.arguments import (
     positive,
     program_parser,
 )
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.files import check_apart, json_text, write_text
 from latent_domains.common.wording import by
 from latent_domains.convert.torch.backbone import (
@@ -60,7 +60,7 @@ from latent_domains.convert.torch.backbone import (
 )
 from latent_domains.data.domain_images import read_domains
 from latent_domains.data.inspection import chosen_reading, notes_on_copies
-from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
+from latent_domains.data.lmdb_plans import PlannedLmdb
 from latent_domains.data.names import folder_label
 from latent_domains.experiment.datasets import DATASETS, PICTURE_SHAPE, Dataset, find_dataset, of_network
 from latent_domains.experiment.networks import ANY_FEATURES, NETWORKS
@@ -154,8 +154,8 @@ def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Da
     program, remedy = "tools.extract_features", "replace or remove it"
     usual = of_network(ANY_FEATURES)
     like = replace(DATASETS[usual.images], reading=chosen_reading(options, images.entries))
-    parts = plan_pictures(out / name, images, like, program=program, jobs=jobs, remedy=remedy)
-    return describe_pictures(name, images, like, images.counts, usual.recipe, made_by), list(parts.values())
+    parts = extraction.plan_pictures(out / name, images, like, program=program, jobs=jobs, remedy=remedy)
+    return extraction.describe_pictures(name, images, like, images.counts, usual.recipe, made_by), list(parts.values())
 
 
 def main() -> None:
@@ -167,11 +167,11 @@ def main() -> None:
         data = out
         images, to_build = _of_folder(options, out, made_by)
     features, extractor = _chosen(options, images, made_by)
-    build_missing(to_build, force=options.force)
+    make_missing(to_build, force=options.force)
     domains = tuple(dict.fromkeys(options.domains or images.domains))
     parts = extraction.plan_features(images, features, domains, extractor, data, out)
     began = monotonic()
-    if built := build_missing(parts, force=options.force):
+    if built := sum(filter(None, make_missing(parts, force=options.force))):
         print(f"{built} images in {(took := monotonic() - began):.0f} s: {built / took:.0f} a second")
     if DATASETS.get(features.name) != features and not options.style:
         description = out / features.name / "dataset.json"

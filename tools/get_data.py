@@ -27,8 +27,9 @@ import os
 from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, natural, program_parser
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.program import ROOT
-from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
+from latent_domains.data.lmdb_plans import PlannedLmdb
 from latent_domains.data.preprocessing import SEEN, STORED
 from latent_domains.data.sets import demo, digits, image_sets, office_caltech_surf
 from latent_domains.data.sets.published import IMAGE_SETS
@@ -109,4 +110,4 @@ def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
 
 def main() -> None:
     options = _options()
-    build_missing(_parts(options), force=options.force)
+    make_missing(_parts(options), force=options.force)

@@ -1,31 +1,134 @@
-"""What a user takes away: tables of predictions and of discovered domains, and a page that says what is where."""
+"""What a user takes away: what the training is compared with, tables, and a page that says what is where."""
 
 import shlex
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import caffe
 import numpy as np
 
-from latent_domains.adapt.comparisons import result_lines
-from latent_domains.adapt.task import Paths, Task, plan_style
+from latent_domains.adapt.choice import MOST, Choice, can_choose
+from latent_domains.adapt.data import plan_style
+from latent_domains.adapt.folder import Paths
+from latent_domains.adapt.task import Task
 from latent_domains.baselines.linear import LinearHead, standardised
+from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.arguments import BACKGROUND, RANGE
-from latent_domains.common.files import write_csv, write_text
+from latent_domains.common.artefact import make_missing
+from latent_domains.common.files import json_text, write_csv, write_text
 from latent_domains.common.program import from_root
 from latent_domains.convert.torch.backbone import style_backbone
-from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.data.lmdb_folder import is_lmdb, read_note
 from latent_domains.data.lmdb_io import record_names
-from latent_domains.data.lmdb_note import read_note
-from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.domains.assign import assign
 from latent_domains.domains.pictures import Pictures
 from latent_domains.domains.statistics import LinearDomains, made_by
 from latent_domains.domains.style import statistics_of
+from latent_domains.experiment.baselines import BASELINES
 from latent_domains.runs.domain_labels import assigned_domains, given_domains
+from latent_domains.runs.evaluate import summary
 from latent_domains.runs.lock import LOCK
 from latent_domains.runs.outputs import source_lmdbs
-from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.record import Record, read
+from latent_domains.runs.run_folder import RunFolder, is_run_folder
+
+METHODS = ("logistic", "logistic_own_z")
+"""Of BASELINES."""
+
+RECORDS = {"spread": "spread", "logistic": "logistic_own_z"}
+"""The baseline that stands for a candidate on features in a report; the trained head is the run itself."""
+
+OF_NET = {"spread": "spread_net"}
+"""The same of a net that was trained as a whole."""
+
+
+def baseline_files(paths: Paths, folder: RunFolder) -> list[Path]:
+    """Name a record for each classifier to compare with.
+
+    There is none for unlabelled targets, or too many images, and no other classifier of a net trained as a whole.
+    """
+    data = folder.experiment.data
+    if data.unlabelled or sum(data.counts.values()) > MOST:
+        return []
+    made = list(METHODS) if data.features else []
+    if can_choose(folder):
+        made.append(_records(folder)["spread"])
+    return [paths.baselines / f"{method}.json" for method in made]
+
+
+def _records(folder: RunFolder) -> dict[str, str]:
+    return RECORDS if folder.experiment.data.features else OF_NET
+
+
+def write_baselines(paths: Paths, folder: RunFolder) -> None:
+    """Train and test METHODS on the features of the run, and write records of them and of the candidates."""
+    if folder.experiment.data.features:
+        print("logistic regression on the same features, to compare with …", flush=True)
+    for file in baseline_files(paths, folder):
+        if file.stem in METHODS:
+            record = make_record(BaselineOptions(file.stem, data=paths.data), folder.experiment)
+        else:
+            record = _of_spread(file.stem, paths, folder)
+        write_text(file, json_text(record.to_json()))
+
+
+def _of_spread(name: str, paths: Paths, folder: RunFolder) -> Record:
+    choice, experiment = Choice.read(paths.choice), folder.experiment
+    baseline = {"method": name, "dataset": experiment.dataset}
+    baseline |= {"sources": list(experiment.sources), "targets": list(experiment.targets)}
+    return Record(baseline=baseline, accuracy=choice.accuracy("spread"), targets=choice.targets["spread"])
+
+
+def saved(paths: Paths, folder: RunFolder) -> Path:
+    """The run or record of what is saved as the model."""
+    record = _records(folder).get(Choice.read(paths.choice).chosen) if can_choose(folder) else None
+    return paths.baselines / f"{record}.json" if record else folder.path
+
+
+def compared_records(paths: Paths, folder: RunFolder) -> list[Path]:
+    """List what a report compares with a run: other classifiers and, if there is one, the run on features alone."""
+    files = baseline_files(paths, folder)
+    if is_run_folder(paths.features.run):
+        files += [paths.features.run, *baseline_files(paths.features, RunFolder.load(paths.features.run))]
+    return files
+
+
+def result_lines(paths: Paths, folder: RunFolder) -> list[str]:
+    """The accuracy of the model that is saved, then those of others, a line each; last why it is this one."""
+    lines = _model_lines(paths, folder)
+    if not is_run_folder(paths.features.run):
+        return lines
+    return [
+        *lines,
+        *result_lines(paths.features, RunFolder.load(paths.features.run)),
+        f"No label of the target chooses: {from_root(paths.model)} is the fine-tuned net, whichever of the two is "
+        f"better; {from_root(paths.features.model)} is that of the features alone.",
+    ]
+
+
+def _model_lines(paths: Paths, folder: RunFolder) -> list[str]:
+    root, record = from_root(paths.root), folder.read_record()
+    choice = Choice.read(paths.choice) if can_choose(folder) else None
+    others = [read(Record, file) for file in baseline_files(paths, folder) if file.stem in METHODS]
+    lines = [
+        f"{100 * one.accuracy:.2f} % on the same features by {BASELINES[one.baseline['method']]}" for one in others
+    ]
+    if record.accuracy is not None and not is_run_folder(paths.features.run):
+        lines.append(f"{100 / folder.experiment.data.classes:.2f} % by guessing")
+    if choice is None:
+        return [f"{root}: {summary(folder, record)}", *lines]
+    words, said = choice.words, {name: choice.accuracy(name) for name in choice.words}
+    model = words[choice.chosen]
+    if record.accuracy is None:
+        return [f"{root}: {summary(folder, record)}; the model is {model}", f"({choice.reason})"]
+    tried = [f"{100 * said[name]:.2f} % by {words[name]}" for name in ("head", "spread") if name != choice.chosen]
+    return [
+        f"{root}: {100 * said[choice.chosen]:.2f} % on {folder.experiment.target} by the model, {model}",
+        *tried,
+        *lines,
+        f"({choice.reason})",
+    ]
 
 
 def write_domains(folder: RunFolder, out: Path) -> None:
@@ -49,10 +152,10 @@ def write_domains(folder: RunFolder, out: Path) -> None:
     write_csv(out, ["source", "path", "domain", *names], rows)
 
 
-def write_domain_model(task: Task, folder: RunFolder, *, jobs: int) -> None:
+def write_domain_model(task: Task, folder: RunFolder) -> None:
     """Fit and write the model that tells the domains of new pictures: linear, on the statistics of the sources'."""
-    paths, skip = task.paths, {"jobs": jobs, "skip_unreadable": True}
-    build_missing([part for part in plan_style(task, paths.style, **skip) if not is_lmdb(part.path)])
+    paths = task.paths
+    make_missing([part for part in plan_style(replace(task, skip_unreadable=True)) if not is_lmdb(part.path)])
     rows, _ = statistics_of(Pictures(folder.experiment, paths.data))
     w = np.concatenate([*given_domains(folder).values()]).astype(np.float64)
     head = LinearHead.distil(standardised(rows), w).of_raw(rows)

@@ -1,87 +1,36 @@
-"""A task, its folder, and the LMDBs in it."""
+"""A task on one's own images, with all that is decided about it, and the experiment that it is."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
+from latent_domains.adapt.folder import Paths
 from latent_domains.adapt.learner import Learner, for_features
-from latent_domains.backbones import extraction
-from latent_domains.backbones.pictures import plan_pictures
+from latent_domains.backbones.extraction import describe_pictures
 from latent_domains.common.program import ProgramError
-from latent_domains.convert.torch.backbone import feature_backbone, get_weights, style_backbone
-from latent_domains.data.domain_images import TaskImages, keep_readable
-from latent_domains.data.lmdb_folder import is_lmdb
-from latent_domains.data.lmdb_io import count, read, record_names
-from latent_domains.data.lmdb_note import read_note
-from latent_domains.data.lmdb_plans import PlannedLmdb, build_missing
-from latent_domains.data.names import folder_label
+from latent_domains.data.domain_images import TaskImages, notes_on_classes
 from latent_domains.data.preprocessing import USUAL, Reading
-from latent_domains.domains.statistics import plan_statistics
-from latent_domains.experiment.datasets import STYLE, Dataset
-from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.batches import batch_sizes
+from latent_domains.experiment.datasets import DATASETS, Dataset, on_lite0
+from latent_domains.experiment.experiment import Experiment, make_experiment
+from latent_domains.experiment.methods import LATENT, METHODS
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.models.classifier import description_file
-from latent_domains.models.model import model_files
+from latent_domains.experiment.recipe import Recipe
 
+FEWEST_ROWS = 8
+"""The fewest images of each domain in a batch, for its statistics. A domain that has fewer repeats them."""
 
-class Paths:
-    """The files and folders of a task's folder."""
-
-    def __init__(self, root: Path, name: str | None = None) -> None:
-        self.root = root
-        self.name = name or folder_label(root)
-        """The task's name, by default that of the folder."""
-        self.settings = root / "settings.json"
-        """What was asked for; it makes a folder one of these."""
-        self.data = root / "data"
-        """The data folder, as every program takes one."""
-        self.lmdbs = self.data / self.name
-        """An LMDB for each domain, in the data folder under the task's name."""
-        self.dataset = self.lmdbs / "dataset.json"
-        """The dataset's description, for other experiments on the same LMDBs."""
-        self.run = root / "run"
-        """The run folder: nets, solver, log, snapshots, record."""
-        self.weights = root / "weights"
-        """The folder of converted weights, each in one that its hash names."""
-        self.model = root / "model"
-        """What the names of the folded model's files begin with."""
-        self.onnx = root / "model.onnx"
-        self.domain_model = root / "model.domains.npz"
-        """Which domain a new picture is of, where the sources' domains are clusters of style or those of a file."""
-        self.model_files = (*model_files(self.model), description_file(self.model), self.onnx)
-        """The folded model's net, weights and description, and all but the last as ONNX."""
-        self.baselines = root / "baselines"
-        """The folder of what shallow methods get on the same features, a record each."""
-        self.held_out = root / "held_out"
-        """A run for each source that plays the target."""
-        self.choice = root / "choice.json"
-        """Which classifier of features was chosen, and why."""
-        self.chosen = root / "chosen.caffemodel"
-        """The run's deploy net with that classifier."""
-        self.predictions = root / "predictions.csv"
-        self.domains = root / "domains.csv"
-        self.report = root / "report.html"
-        self.style = self.data / f"{self.name}_{STYLE}"
-        """The folder of the sources' statistics of style."""
-        self.found = root / "discovery.html"
-        """What was found of the sources' domains, if they were counted."""
-        self.readme = root / "README.txt"
-        self.results = (self.readme, self.report, self.domains, self.predictions, *self.model_files, self.baselines)
-        self.results += (self.found, self.domain_model, self.choice, self.chosen, self.held_out)
-        """What is made of a finished training."""
-
-    @property
-    def features(self) -> "Paths":
-        """The folder of the classifier on features alone, if a backbone is fine-tuned."""
-        return Paths(self.root / "features", self.name)
+DEFAULT_K = 2
+"""Latent domains of a single source, which counts as an undivided mixture."""
 
 
 @dataclass(frozen=True)
 class Task:
     """``images`` for a learner, the options of the method that are ``chosen``, the ``command`` that asks for it.
 
-    ``reading`` says how pictures are read, ``counted`` that k is what was counted.
+    ``reading`` says how pictures are read, ``counted`` that k is what was counted, ``weights`` what training begins
+    from (:func:`latent_domains.adapt.training.starting_weights`). The rest decides how it is carried out: processes at
+    a time, threads of a training, and so on.
     """
 
     paths: Paths
@@ -91,6 +40,12 @@ class Task:
     command: str
     reading: Reading = USUAL
     counted: bool = False
+    weights: str | None = None
+    jobs: int = 1
+    threads: int | None = None
+    solver_mode: str | None = None
+    skip_unreadable: bool = False
+    allow_missing_classes: bool = False
 
     @property
     def counts_domains(self) -> bool:
@@ -107,67 +62,95 @@ class Task:
         """The task on features alone, if there is one to compare with, then the task itself."""
         if not (alone := self.learner.features_alone):
             return [self]
-        return [replace(self, paths=self.paths.features, learner=alone, chosen=for_features(alone, self.chosen)), self]
+        chosen = for_features(alone, self.chosen)
+        return [replace(self, paths=self.paths.features, learner=alone, chosen=chosen, weights=None), self]
 
 
-def build_lmdbs(task: Task, *, jobs: int, skip_unreadable: bool, replace_others: bool) -> dict[str, int]:
-    """Build what is missing and return the images of each domain.
+def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
+    """Make the experiment on ``counts`` images of each domain.
 
-    Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
-    other images (unless ``replace_others``), or if the disk is full.
+    A batch has the size of the learner's recipe, or is smaller if domains are small. A training has four tests and four
+    snapshots or more. There are fewer tests if the target is large: between two tests, training reads at least as many
+    images as a test. Raises ProgramError naming an option that does not fit.
     """
-    remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
-    how = {"program": "tools.adapt", "jobs": jobs, "remedy": remedy, "skip_unreadable": skip_unreadable}
-    parts = plan_pictures(task.paths.lmdbs, task.images, task.pictures, **how)
-    build_missing(list(parts.values()), force=replace_others)
-    return {name: count(part.path) for name, part in parts.items()}
+    images, chosen, recipe = task.images, task.chosen, task.learner.recipe
+    sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
+    seen = (*sources, *targets) if METHODS[chosen["method"]].sees_target else sources
+    split, sizes = chosen.get("batch_split"), [counts[domain] for domain in seen]
+    most = sum(sizes) // len(seen) if split == "by_size" else min(sizes)
+    rows = max(FEWEST_ROWS, min(_rows(recipe, len(sources), len(seen)), most))
+    iterations = chosen["iterations"] or recipe.iterations
+    as_long_as_a_test = -(-sum(counts[target] for target in targets) // (rows * len(seen)))
+    recipe = replace(
+        recipe,
+        iterations=iterations,
+        batch_size=_batch_size(recipe.batch_split, rows, len(sources), len(seen)),
+        test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
+        snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
+        data_order="shuffled",  # such sets are small, and epochs many
+        solver_mode="CPU" if task.learner.on_features else "GPU",
+    )
+    data = describe_pictures(task.paths.name, images, task.pictures, counts, recipe, task.command)
+    if task.learner.on_features:
+        data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
+    k = chosen["k"]
+    if chosen["method"] in LATENT and k is None and len(images.sources) == 1 and not chosen.get("domains"):
+        k = DEFAULT_K
+    size = chosen.get("batch_size")
+    if split and not size:
+        size = _batch_size(split, rows, len(sources), len(seen))
+    experiment = make_experiment(data, **{**chosen, "k": k, "batch_size": size})
+    if task.counted:
+        experiment = replace(experiment, method=replace(experiment.method, counted=True))
+    if data.features and experiment.method.has_target_branch and experiment.method.branch_input == "early":
+        raise ProgramError(
+            f"branch_input: got 'early' with k_target {experiment.k_target}, expected final: the model tells latent "
+            "targets apart, and no stock layer makes statistics of early blocks"
+        )
+    batch_sizes(experiment, counts)  # of a batch that is too small
+    return experiment
 
 
-def check_different(task: Task, domains: Collection[str]) -> None:
-    """Check that each of the domains that are normalised has stored images that differ.
-
-    Raises ProgramError naming its folder: the variance of equal images is 0, so rounding would decide.
-    """
-    for domain in task.images.domains:
-        if domain.name not in domains:
-            continue
-        path = task.paths.lmdbs / domain.name
-        stored = (datum.data for _, datum in read(path))
-        first = next(stored)
-        if all(data == first for data in stored):
-            raise ProgramError(f"{domain.folder}: all {count(path)} images are the same, expected some that differ")
+def _rows(recipe: Recipe, sources: int, domains: int) -> int:
+    """Return the images of each of ``domains`` domains in a batch, in the mean; ``sources`` of them are sources."""
+    match recipe.batch_split:
+        case "per_domain":
+            return recipe.batch_size
+        case "per_group":
+            return recipe.batch_size * (1 + domains - sources) // domains
+        case _:
+            return recipe.batch_size // domains
 
 
-def read_stored(task: Task, *, allow_missing_classes: bool) -> TaskImages:
-    """Return the images that are in the LMDBs. Raises ProgramError if they are too few."""
-    names = {domain.name: set(record_names(task.paths.lmdbs / domain.name)) for domain in task.images.domains}
-    return keep_readable(task.images, names, allow_missing_classes=allow_missing_classes)
+def _batch_size(batch_split: str, rows: int, sources: int, domains: int) -> int:
+    """Return the size, as ``batch_split`` counts, of a batch of ``rows`` images for each of ``domains`` domains."""
+    match batch_split:
+        case "per_domain":
+            return rows
+        case "per_group":
+            return max(FEWEST_ROWS, rows * domains // (1 + domains - sources))
+        case _:
+            return rows * domains
 
 
-def plan_style(task: Task, folder: Path, *, jobs: int, skip_unreadable: bool) -> list[PlannedLmdb]:
-    """Plan the sources' statistics of style, which are those of tools.discover, as LMDBs in a folder."""
-    how = {"reading": task.reading, "jobs": jobs, "skip_unreadable": skip_unreadable}
-    return plan_statistics(task.images, style_backbone(), folder, **how)
+def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
+    """Say if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
+    sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
+    ours, smallest = experiment.task.data.recipe, min(sizes, key=sizes.__getitem__)
+    recipe = DATASETS[NETWORKS[experiment.net.network].recipe].recipe
+    sources = len(experiment.task.source_inputs)
+    rows, usual = _rows(ours, sources, len(sizes)), _rows(recipe, sources, len(sizes))
+    size = _batch_size(experiment.recipe.batch_split, rows, sources, len(sizes))
+    if rows < usual and experiment.recipe.batch_size == size:
+        batch = sum(batch_sizes(experiment, sizes).values())
+        yield (
+            f"{smallest} has {sizes[smallest]} images: so a batch has {batch} images, not {usual * len(sizes)} as the "
+            "network's recipe says (--batch-size)"
+        )
 
 
-def _is_of_lmdb(style: Path) -> bool:
-    """Whether statistics were made of an LMDB of pictures, as before discovery and training shared them."""
-    return is_lmdb(style) and read_note(style).recipe.get("program", "").startswith("tools.extract_features")
-
-
-def extract_features(
-    task: Task, experiment: Experiment, *, jobs: int, skip_unreadable: bool, replace_others: bool
-) -> None:
-    """Extract from the pictures in the LMDBs what an experiment reads and is missing: features, statistics of style.
-
-    Raises ProgramError if those of other pictures or of other weights are in their place (unless ``replace_others``).
-    """
-    paths, features, parts = task.paths, experiment.data, []
-    if features.features:
-        of, network = replace(task.pictures, name=paths.name), NETWORKS[task.learner.network]
-        extractor = extraction.onnx_extractor(feature_backbone(network, *get_weights(network)), network.name, jobs)
-        parts += extraction.plan_features(of, features, features.domains, extractor, paths.data, paths.data)
-    if experiment.method.reads_style:
-        style = plan_style(task, paths.style, jobs=jobs, skip_unreadable=skip_unreadable)
-        parts += style if replace_others else [part for part in style if not _is_of_lmdb(part.path)]
-    build_missing(parts, force=replace_others)
+def notes_on(images: TaskImages, experiment: Experiment) -> Iterator[str]:
+    """What is worth knowing about images and the experiment on them, a line each."""
+    yield from images.notes
+    yield from notes_on_classes(images, equal=experiment.recipe.equal_classes)
+    yield from batch_notes(images, experiment)

@@ -1,10 +1,11 @@
-"""Features of a trained backbone: from LMDBs of images to LMDBs of features."""
+"""Features of a trained backbone: from pictures in folders to LMDBs, and from LMDBs of images to LMDBs of features."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import caffe
 import numpy as np
@@ -16,6 +17,9 @@ from latent_domains.common.files import sha256
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
+from latent_domains.data.domain_images import TaskImages
+from latent_domains.data.image_datum import Format
+from latent_domains.data.image_lmdb import plan_of_images
 from latent_domains.data.input_batches import record_values
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, classes_of
 from latent_domains.experiment.datasets import (
@@ -28,6 +32,7 @@ from latent_domains.experiment.datasets import (
     of_network,
 )
 from latent_domains.experiment.networks import ANY_FEATURES, expect_caffemodel
+from latent_domains.experiment.recipe import Recipe
 from latent_domains.models.model import feed
 from latent_domains.models.weights import check_weights, for_caffe
 from latent_domains.nets.training_files import FC7_NET
@@ -39,6 +44,9 @@ VERSION = 1
 
 _BATCH = 32
 """Images that AlexNet takes at once."""
+
+USAGE = 10_000
+"""Images of each domain on which a record judges the latent domains."""
 
 Row = tuple[str, NDArray[np.float32], int]
 """The name of an image's record, its features and its label."""
@@ -52,6 +60,41 @@ class Extractor:
     """All that decides the features of an image."""
     rows: Callable[[Path, Dataset], Iterator[Row]]
     """The features of each image of an LMDB, in its order. Raises ProgramError for a record of another kind."""
+
+
+def describe_pictures(
+    name: str, images: TaskImages, like: Dataset, counts: Mapping[str, int], recipe: Recipe, made_by: str
+) -> Dataset:
+    """Describe pictures as a dataset, with size, network and input of the pictures of ``like``."""
+    sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
+    return replace(
+        like,
+        name=name,
+        folder=None,
+        domains=(*sources, *targets),
+        sources=sources,
+        targets=targets,
+        unlabelled=tuple(target.name for target in images.targets if not target.labelled),
+        classes=len(images.classes),
+        counts=dict(counts),
+        test_split=False,
+        test_counts=None,
+        usage_images=min(USAGE, max(counts.values())),
+        made_by=made_by,
+        recipe=recipe,
+    )
+
+
+def plan_pictures(lmdbs: Path, images: TaskImages, like: Dataset, **how: Any) -> dict[str, PlannedLmdb]:
+    """Plan an LMDB of each domain, in the folder ``lmdbs``, of pictures as ``like`` reads and stores them.
+
+    ``how`` are options of :func:`plan_of_images`.
+    """
+    form = Format(like.stored_shape[1:], reading=like.reading)
+    return {
+        domain.name: plan_of_images(lmdbs / domain.name, domain.entries, images.classes, form, order=(0, number), **how)
+        for number, domain in enumerate(images.domains)
+    }
 
 
 def fc7_dataset(images: Dataset) -> Dataset:

@@ -22,8 +22,8 @@ from latent_domains.baselines.features import Floats, Integers, by_content, chec
 from latent_domains.baselines.gong2013 import Choice
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import commit, hardware, versions
+from latent_domains.data.lmdb_folder import check_up_to_date
 from latent_domains.data.lmdb_io import contents
-from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.experiment.baselines import CLASSIFIERS, DISCOVERY, KERNEL, Baseline
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.runs.preflight import check_meaning

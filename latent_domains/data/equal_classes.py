@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from latent_domains.common.files import expect_file, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.lmdb_note import Note, check_up_to_date, write_note
+from latent_domains.data.lmdb_folder import Note, check_up_to_date, write_note
 
 Numbers = NDArray[np.int64]
 

@@ -12,10 +12,9 @@ from tqdm import tqdm
 from latent_domains.common.files import Digest, stamp
 from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
-from latent_domains.data import lmdb_plans
 from latent_domains.data.image_datum import Format, file_contents, make_readable
 from latent_domains.data.image_list import Entry, size
-from latent_domains.data.lmdb_note import of_pictures
+from latent_domains.data.lmdb_folder import of_pictures
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 from latent_domains.data.pixels import decided_by
 from latent_domains.data.preprocessing import Reading
@@ -40,7 +39,7 @@ def build(
     """
     remedy = " (--skip-unreadable leaves such images out)"
     records = partial(_records, out, entries, form, jobs, skip_unreadable, remedy)
-    return lmdb_plans.build(PlannedLmdb(out, {}, records, tuple(classes)), force=force)
+    return PlannedLmdb(out, {}, records, tuple(classes)).make(force=force)
 
 
 def plan_of_images(

@@ -7,16 +7,15 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.files import check_apart, check_named, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by
 from latent_domains.data import lmdb_io
-from latent_domains.data.lmdb_folder import DOMAINS
-from latent_domains.data.lmdb_note import read_note
+from latent_domains.data.lmdb_folder import DOMAINS, read_note
 from latent_domains.data.lmdb_plans import (
     NewRecords,
     PlannedLmdb,
-    build_missing,
     common_classes,
     common_features,
     note_on_classes,
@@ -33,15 +32,15 @@ def join(
     shares: Sequence[int] = (),
     seed: int = 0,
     force: bool = False,
-) -> int:
+) -> None:
     """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed``.
 
     With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed``. Without, all
     records are in it. ``domains.txt`` says where each record is from.
 
-    The same mixture is left as it is, since two calls may need it at a time. Returns the number of records that were
-    written. Raises ProgramError if the shares are none, the inputs' images, classes or backbones differ, if one of them
-    or its name is given twice, or if ``out`` is in the way. ``force`` replaces another mixture, and nothing else.
+    The same mixture is left as it is, since two calls may need it at a time. Raises ProgramError if the shares are
+    none, the inputs' images, classes or backbones differ, if one of them or its name is given twice, or if ``out`` is
+    in the way. ``force`` replaces another mixture, and nothing else.
     """
     if shares:
         check_shares(shares, len(inputs))
@@ -71,7 +70,7 @@ def join(
         domains,
         lmdb_io.material(*inputs),
     )
-    return build_missing([part], force=force)
+    make_missing([part], force=force)
 
 
 def read_domains(mixture: Path) -> list[str] | None:

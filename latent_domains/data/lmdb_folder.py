@@ -1,9 +1,22 @@
-"""The files of an LMDB's folder. Apart from ``lmdb_io``, so that callers need not import Caffe."""
+"""The files of an LMDB's folder, among them a note: how it was made, and hashes of what it was made of and of what it
+holds.
 
+A hash costs reading. So there is a stamp beside each (:func:`~latent_domains.common.files.stamp`): while it is that
+of the files, the hash is theirs. This module does not import Caffe.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+from latent_domains.common.files import Digest, expect_file, json_text, read_text, stamp, write_text
+from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.common.validation import checked
 
 NOTE = "source.json"
-"""File in each LMDB folder that says how the LMDB was made (:mod:`~latent_domains.data.lmdb_note`)."""
+"""The note in each LMDB folder."""
 
 CLASSES = "classes.txt"
 """File in an LMDB folder with the names of the classes in the order of their labels, one a line."""
@@ -24,3 +37,101 @@ def other_files(folder: Path) -> list[str]:
     inside = folder.iterdir() if folder.is_dir() else [folder]
     left = f".{NOTE}."  # of a program that was killed while it wrote the note again
     return sorted(path.name for path in inside if path.name not in _OURS and not path.name.startswith(left))
+
+
+@dataclass(frozen=True)
+class MadeOf:
+    """The pictures, or the other ``lmdbs``, that an LMDB was made of, when they were read."""
+
+    sha256: str
+    stamp: str
+    lmdbs: dict[str, str] = field(default_factory=dict)
+    """The hash of the records of each."""
+    reading: dict[str, str] = field(default_factory=dict)
+    """The options on which the pixels of some pictures depend, and their values."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a note says; of an LMDB that another program made, nothing."""
+
+    recipe: dict[str, Any] = field(default_factory=dict)
+    """All that was asked for; empty for LMDBs that no later run compares with what it wants."""
+    records: int | None = None
+    sha256: str | None = None
+    """The hash of all keys and values, in their order."""
+    stamp: str | None = None
+    """That of the LMDB's file."""
+    made_of: MadeOf | None = None
+
+    def text(self) -> str:
+        """The text of the file."""
+        return json_text({key: value for key, value in asdict(self).items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Material:
+    """What an LMDB is to be made of. The stamp is taken first, so that what is changed while it is read is noticed."""
+
+    stamp: str
+    read: Callable[[], MadeOf]
+    """Read all of it."""
+
+
+def of_pictures(now: str, read: Callable[[], tuple[str, dict[str, str]]]) -> Material:
+    """Pictures, whose stamp is ``now``; ``read`` returns the hash of their names and contents, and ``reading``."""
+
+    def made_of() -> MadeOf:
+        sha256, reading = read()
+        return MadeOf(sha256, now, reading=reading)
+
+    return Material(now, made_of)
+
+
+def of_lmdbs(lmdbs: Sequence[Path], contents: Callable[[Path], str]) -> Material:
+    """Other LMDBs; ``contents`` returns the hash of the records of one."""
+    now = stamp_of(*lmdbs)
+
+    def read() -> MadeOf:
+        found = {from_root(path): contents(path) for path in lmdbs}
+        return MadeOf(str(Digest(("", one) for one in found.values())), now, found)
+
+    return Material(now, read)
+
+
+def read_note(lmdb: Path) -> Note:
+    """What the note says: nothing if there is none, or a damaged one."""
+    file = lmdb / NOTE
+    try:
+        expect_file(file, "a file of JSON")  # a FIFO would be waited for
+        return checked(Note, json.loads(read_text(file)), NOTE)
+    except (OSError, ValueError, RecursionError, ProgramError):
+        return Note()
+
+
+def write_note(lmdb: Path, note: Note) -> None:
+    """Write the note of an LMDB."""
+    write_text(lmdb / NOTE, note.text())
+
+
+def stamp_of(*lmdbs: Path) -> str:
+    """The stamp of the files of LMDBs."""
+    return stamp(lmdb / "data.mdb" for lmdb in lmdbs)
+
+
+def noted_contents(lmdb: Path) -> str | None:
+    """The hash of an LMDB's records, from its note; None if that has none, or if the file is another one by now."""
+    note = read_note(lmdb)
+    return note.sha256 if note.stamp == stamp_of(lmdb) else None
+
+
+def check_up_to_date(lmdb: Path, remedy: str, contents: Callable[[Path], str | None] = noted_contents) -> None:
+    """Raise ProgramError if an LMDB was made of one that holds other records by now.
+
+    ``contents`` returns the hash of an LMDB's records. An LMDB whose hash is not known (None), or that is no longer
+    there, counts as unchanged.
+    """
+    made_of = read_note(lmdb).made_of
+    for name, before in made_of.lmdbs.items() if made_of else ():
+        if is_lmdb(ROOT / name) and contents(ROOT / name) not in (None, before):
+            raise ProgramError(f"{lmdb}: it was made of other records than are now in {ROOT / name}; {remedy}")

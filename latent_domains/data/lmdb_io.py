@@ -27,8 +27,16 @@ from tqdm import tqdm
 from latent_domains.common.files import Digest, build_folder_aside
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, some
-from latent_domains.data.lmdb_folder import is_lmdb, other_files
-from latent_domains.data.lmdb_note import Material, Note, noted_contents, of_lmdbs, stamp_of, write_note
+from latent_domains.data.lmdb_folder import (
+    Material,
+    Note,
+    is_lmdb,
+    noted_contents,
+    of_lmdbs,
+    other_files,
+    stamp_of,
+    write_note,
+)
 from latent_domains.data.pixels import decoded
 
 FIRST_MAP_SIZE = 64 << 20

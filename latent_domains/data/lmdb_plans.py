@@ -12,13 +12,23 @@ from caffe.proto.caffe_pb2 import Datum
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from latent_domains.common.artefact import Artefact
 from latent_domains.common.files import is_absent, read_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
 from latent_domains.data import lmdb_io
 from latent_domains.data.image_list import read_classes
-from latent_domains.data.lmdb_folder import CLASSES, DOMAINS, NOTE, is_lmdb
-from latent_domains.data.lmdb_note import Material, Note, read_note, stamp_of, write_note
+from latent_domains.data.lmdb_folder import (
+    CLASSES,
+    DOMAINS,
+    NOTE,
+    Material,
+    Note,
+    is_lmdb,
+    read_note,
+    stamp_of,
+    write_note,
+)
 
 FINGERPRINT = "fingerprint"
 """Key of an origin: a hash of what costs little to read of the images. That of all is in the note's ``made_of``."""
@@ -37,19 +47,92 @@ class NewRecords:
 
 
 @dataclass(frozen=True)
-class PlannedLmdb:
+class PlannedLmdb(Artefact):
     """An LMDB to be made: where, from what, and how."""
 
     path: Path
     origin: Mapping[str, str | int]
     """All that decides the contents; in the note, where it is the key ``recipe``, for a later run to compare."""
-    make: Callable[[], NewRecords]
+    records: Callable[[], NewRecords]
+    """Reads what it is made of."""
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of their labels, if they have any: written to CLASSES."""
     domains: Sequence[str] = ()
     """Of a mixture, the domain that each record is from: written to DOMAINS."""
     material: Material | None = None
     """What is read for it; None where ``origin`` says which."""
+
+    @property
+    def paths(self) -> tuple[Path]:
+        return (self.path,)
+
+    def is_there(self, *, force: bool = False) -> bool:
+        """Whether it was built before from the same origin. Other files in its place are an error even by force."""
+        if is_absent(self.path):
+            return False
+        if not is_lmdb(self.path):
+            raise ProgramError(f"{self.path}: found other files, expected an LMDB or nothing; choose another --out")
+        note = read_note(self.path)
+        if not (different := self._other_recipe(note)):
+            try:
+                lmdb_io.count(self.path)  # whole and undamaged
+            except ProgramError:
+                if force:
+                    return False
+                raise
+            found = self._compared(note)
+            if not (different := _other_contents(note, found)):
+                if found != note:
+                    with suppress(OSError):  # of a folder that is only read
+                        write_note(self.path, found)
+                return True
+        if force:
+            return False
+        raise ProgramError(f"{self.path}: {different}; pass --force to replace it, or name another folder")
+
+    def _other_recipe(self, note: Note) -> str:
+        """What differs from what a note or the files beside it say, in words; empty if nothing does."""
+        if not note.recipe or note.sha256 is None or (self.material and not note.made_of):
+            return f"exists, but without a {NOTE} that says how it was made"
+        if differences := _differences(note.recipe, self.origin):
+            return f"made with {differences}"
+        if classes_of(self.path) != self.classes:
+            return "made with other classes"
+        file = self.path / DOMAINS
+        if self.domains and not (file.is_file() and read_text(file).splitlines() == list(self.domains)):
+            return f"its {DOMAINS} is missing or was changed"
+        return ""
+
+    def _compared(self, note: Note) -> Note:
+        """The note with the hashes as they are now. Nothing is read where stamps say that nothing has changed."""
+        made_of, stamp = note.made_of, stamp_of(self.path)
+        if self.material and made_of.stamp != self.material.stamp:
+            made_of = self.material.read()
+        return replace(note, sha256=lmdb_io.contents(self.path), stamp=stamp, made_of=made_of)
+
+    def make(self, *, force: bool = False) -> int | None:
+        """Build it. Return the number of records, which may be fewer than those announced."""
+        try:
+            return self._build(force)
+        except ProgramError:
+            if force or not self.is_there():  # or another process has made it meanwhile
+                raise
+            return None
+
+    def _build(self, force: bool) -> int:
+        made_of = self.material.read() if self.material else None
+        records = self.records()
+        with lmdb_io.create(self.path, force=force) as (writer, folder):
+            for name, datum in tqdm(records.items, desc=self.path.name, total=records.count, unit="img"):
+                writer.put(name, datum)
+            for file, lines in ((CLASSES, self.classes), (DOMAINS, self.domains)):
+                if lines:
+                    (folder / file).write_text("".join(f"{line}\n" for line in lines))
+            writer.note = Note(dict(self.origin), made_of=made_of)
+        return writer.records
+
+    def report(self, made: int | None) -> None:
+        print(f"{self.path}: built before" if made is None else f"{self.path}: {made} images")
 
 
 def plan_of_arrays(
@@ -80,50 +163,6 @@ def plan_of_arrays(
         return NewRecords(len(images), items())
 
     return PlannedLmdb(path, origin, records, classes)
-
-
-def is_built(part: PlannedLmdb, *, force: bool = False) -> bool:
-    """Say whether ``part`` was built before from the same origin.
-
-    Raises ProgramError if another LMDB is in its place, unless ``force`` allows to replace it, or if other files are.
-    """
-    if is_absent(part.path):
-        return False
-    if not is_lmdb(part.path):
-        raise ProgramError(f"{part.path}: found other files, expected an LMDB or nothing; choose another --out")
-    note = read_note(part.path)
-    if not note.recipe or note.sha256 is None or (part.material and not note.made_of):
-        different = f"exists, but without a {NOTE} that says how it was made"
-    elif differences := _differences(note.recipe, part.origin):
-        different = f"made with {differences}"
-    elif classes_of(part.path) != part.classes:
-        different = "made with other classes"
-    elif part.domains and _domains_of(part.path) != list(part.domains):
-        different = f"its {DOMAINS} is missing or was changed"
-    else:
-        try:
-            lmdb_io.count(part.path)  # whole and undamaged
-        except ProgramError:
-            if force:
-                return False
-            raise
-        found = _compared(part, note)
-        if not (different := _other_contents(note, found)):
-            if found != note:
-                with suppress(OSError):  # of a folder that is only read
-                    write_note(part.path, found)
-            return True
-    if force:
-        return False
-    raise ProgramError(f"{part.path}: {different}; pass --force to replace it, or name another folder")
-
-
-def _compared(part: PlannedLmdb, note: Note) -> Note:
-    """The note with the hashes as they are now. Nothing is read where stamps say that nothing has changed."""
-    made_of, stamp = note.made_of, stamp_of(part.path)
-    if part.material and made_of.stamp != part.material.stamp:
-        made_of = part.material.read()
-    return replace(note, sha256=lmdb_io.contents(part.path), stamp=stamp, made_of=made_of)
 
 
 def _other_contents(note: Note, found: Note) -> str:
@@ -159,13 +198,7 @@ def common_features(lmdbs: Sequence[Path]) -> dict[str, Any]:
 
 def classes_of(lmdb: Path) -> tuple[str, ...]:
     """Names of the classes in the order of their labels; empty if the LMDB's folder does not have them."""
-    file = lmdb / CLASSES
-    return tuple(read_classes(file)) if file.is_file() else ()
-
-
-def _domains_of(lmdb: Path) -> list[str]:
-    """What the folder says of each record's domain; empty if it says nothing."""
-    return read_text(lmdb / DOMAINS).splitlines() if (lmdb / DOMAINS).is_file() else []
+    return tuple(read_classes(lmdb / CLASSES)) if (lmdb / CLASSES).is_file() else ()
 
 
 def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
@@ -197,38 +230,3 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     said = {key: f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}" for key in sorted({*found, *wanted})}
     said[FINGERPRINT] = "other images"
     return ", ".join(text for key, text in said.items() if found.get(key) != wanted.get(key))
-
-
-def build(part: PlannedLmdb, *, force: bool = False) -> int:
-    """Make the LMDB. Return the number of records, which may be fewer than those announced."""
-    made_of = part.material.read() if part.material else None
-    records = part.make()
-    with lmdb_io.create(part.path, force=force) as (writer, folder):
-        for name, datum in tqdm(records.items, desc=part.path.name, total=records.count, unit="img"):
-            writer.put(name, datum)
-        for file, lines in ((CLASSES, part.classes), (DOMAINS, part.domains)):
-            if lines:
-                (folder / file).write_text("".join(f"{line}\n" for line in lines))
-        writer.note = Note(dict(part.origin), made_of=made_of)
-    return writer.records
-
-
-def build_missing(parts: list[PlannedLmdb], *, force: bool = False) -> int:
-    """Build the LMDBs that are not there yet, after making sure that no other one is in the way of any.
-
-    Returns the number of records in those that were built.
-    """
-    built = 0
-    standing = [is_built(part, force=force) for part in parts]
-    for part, done in zip(parts, standing, strict=True):
-        records = 0
-        if not done:
-            try:
-                records = build(part, force=force)
-            except ProgramError:
-                if force or not is_built(part):  # or another process has made it meanwhile
-                    raise
-                done = True
-        print(f"{part.path}: built before" if done else f"{part.path}: {records} images")
-        built += records
-    return built

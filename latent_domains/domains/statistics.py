@@ -1,27 +1,29 @@
-"""The pictures whose latent domains are looked for, and statistics of each."""
+"""The pictures whose latent domains are looked for, and statistics of each: made once, whatever program made them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import lmdb
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
-from latent_domains.common.files import expect_file, write_aside
+from latent_domains.common.files import Digest, expect_file, write_aside
 from latent_domains.common.in_threads import in_threads
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.domain_images import Domain, TaskImages
-from latent_domains.data.image_datum import Format, Made, make_readable
+from latent_domains.data.image_datum import Format, Made, file_contents, make_readable
 from latent_domains.data.image_list import UNKNOWN, Entry
 from latent_domains.data.image_lmdb import plan_of_files
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb
+from latent_domains.data.pixels import decided_by
 from latent_domains.data.preprocessing import Reading
-from latent_domains.domains.kept import Kept
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2
@@ -29,6 +31,13 @@ FEWEST = 2
 
 TOGETHER = 1000
 """Rows that are kept at a time for other calls."""
+
+
+FOLDER = ROOT / "data" / "statistics"
+"""It can be deleted: then statistics are made again."""
+
+MOST = 2**34
+"""Bytes of all rows of one kind; beyond, rows are not kept."""
 
 
 def plan_statistics(
@@ -103,8 +112,8 @@ class Statistics:
 def read_statistics(images: TaskImages, lmdbs: Sequence[Path]) -> Statistics:
     """Read the LMDBs of :func:`plan_statistics`. Raises ProgramError if too few pictures could be read."""
     rows, classes, folders, files = [], [], [], []
-    for number, (folder, lmdb) in enumerate(zip(images.sources, lmdbs, strict=True)):
-        for key, datum in lmdb_io.read(lmdb):
+    for number, (folder, path) in enumerate(zip(images.sources, lmdbs, strict=True)):
+        for key, datum in lmdb_io.read(path):
             rows.append(np.asarray(datum.float_data, np.float64))
             classes.append(datum.label if images.classes else UNKNOWN)
             folders.append(number)
@@ -154,3 +163,53 @@ class LinearDomains:
 def made_by(backbone: OnnxBackbone) -> str:
     """How a backbone makes statistics, as the file says it."""
     return json.dumps(backbone.description, sort_keys=True)
+
+
+class Kept:
+    """Rows of statistics that were ``made`` in one way. Where no file can be written, none are kept."""
+
+    def __init__(self, made: Mapping[str, str | int]) -> None:
+        self._path = FOLDER / str(Digest([("", json.dumps(made, sort_keys=True))]))[:16]
+
+    def keys(self, entries: Sequence[Entry], reading: Reading, jobs: int) -> list[bytes]:
+        """The key of each picture: a hash of its contents, and of the options of ``reading`` on which it depends."""
+
+        def key(entry: Entry) -> bytes:
+            try:
+                data = file_contents(entry.file)
+            except OSError:
+                return b""
+            return str(Digest([("", data), ("", json.dumps(decided_by(data, reading)))])).encode()
+
+        return list(in_threads(key, entries, jobs))
+
+    def rows(self, keys: Iterable[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        """The rows of those keys that were made before."""
+        with self._transaction(write=False) as found:
+            values = ((key, found.get(key)) for key in keys if key) if found else ()
+            return {key: np.frombuffer(value, np.float32) for key, value in values if value}
+
+    def keep(self, rows: Mapping[bytes, NDArray[np.float32]]) -> None:
+        """Keep rows by their keys."""
+        if not rows:
+            return
+        with self._transaction(write=True) as made:
+            for key, row in rows.items() if made else ():
+                made.put(key, row.astype(np.float32).tobytes())
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[lmdb.Transaction | None]:
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            env = lmdb.open(str(self._path), map_size=MOST, metasync=False)
+        except (OSError, lmdb.Error):
+            yield None
+            return
+        try:
+            with env.begin(write=write) as transaction:
+                yield transaction
+        except lmdb.Error:  # no room, or no right to write
+            if not write:
+                raise
+        finally:
+            env.close()

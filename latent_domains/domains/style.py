@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from latent_domains.common.files import Digest
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
-from latent_domains.data.lmdb_folder import is_lmdb
-from latent_domains.data.lmdb_note import check_up_to_date
+from latent_domains.data.lmdb_folder import check_up_to_date, is_lmdb
 from latent_domains.domains.pictures import Pictures, Record, W, known_of, one_hot
 from latent_domains.domains.style_domains import Division, StyleDomains, divide, find_style_domains
 from latent_domains.experiment.datasets import STYLE_IS_OF, Dataset

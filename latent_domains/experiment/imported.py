@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.files import json_text, read_json, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.data.feature_files import LabelledFeatures, normalise_features
-from latent_domains.data.lmdb_plans import FINGERPRINT, PlannedLmdb, build_missing, plan_of_arrays
+from latent_domains.data.lmdb_plans import FINGERPRINT, PlannedLmdb, plan_of_arrays
 from latent_domains.experiment.datasets import DATASETS, Dataset, Features, from_json, of_network
 from latent_domains.experiment.networks import ANY_FEATURES
 
@@ -38,7 +39,7 @@ def build(
     description = out / "dataset.json"
     if not force and description.exists() and from_json(read_json(description)) != data:
         raise ProgramError(f"{description}: describes another dataset; pass --force to replace it, or another --out")
-    build_missing(_parts(out, domains, names, how), force=force)
+    make_missing(_parts(out, domains, names, how), force=force)
     write_text(description, json_text(data.to_json()))
     return description
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from latent_domains.data import lmdb_io
 from latent_domains.data.equal_classes import equal_classes, write_numbers
+from latent_domains.data.lmdb_folder import Note
 from latent_domains.data.lmdb_io import read_labels
-from latent_domains.data.lmdb_note import Note
 from latent_domains.domains.assign import assign
 from latent_domains.domains.pictures import Pictures, W, numbers
 from latent_domains.runs.run_folder import RunFolder

@@ -23,9 +23,8 @@ from latent_domains.common.caffe_process import caffe_binary, ending_with_parent
 from latent_domains.common.program import ROOT, ProgramError, from_root
 from latent_domains.common.wording import by
 from latent_domains.data.equal_classes import check_numbers
-from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.data.lmdb_folder import check_up_to_date, is_lmdb
 from latent_domains.data.lmdb_io import Description, contents, count, describe
-from latent_domains.data.lmdb_note import check_up_to_date
 from latent_domains.data.lmdb_plans import common_classes, common_features, features_of, note_on_classes
 from latent_domains.experiment.batches import batch_sizes, made_by, published_counts
 from latent_domains.experiment.datasets import Dataset

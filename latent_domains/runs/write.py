@@ -82,10 +82,15 @@ def check_name(path: Path) -> None:
         raise ProgramError(f"{path}: expected a name without commas: Caffe takes them to part names of weights")
 
 
-def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None) -> RunFolder:
+OTHER_PLACE = "move it away, or name another folder with --runs or --data"
+
+
+def write_missing(
+    experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None, remedy: str = OTHER_PLACE
+) -> RunFolder:
     """The run folder of ``experiment`` at ``path``; it is written if it is not there.
 
-    Raises ProgramError if the folder there holds another experiment or reads another data folder.
+    Raises ProgramError, with the ``remedy``, if the folder there holds another experiment or reads another data folder.
     """
     if is_absent(path):
         try:
@@ -94,16 +99,11 @@ def write_missing(experiment: Experiment, path: Path, *, data: Path, solver_mode
             if not is_run_folder(path):  # or another process has written it meanwhile
                 raise
     folder = RunFolder.load(path)
-    check_holds(folder, experiment, data)
+    check_holds(folder, experiment, data, remedy)
     return folder
 
 
-def check_holds(
-    folder: RunFolder,
-    experiment: Experiment,
-    data: Path,
-    remedy: str = "move it away, or name another folder with --runs or --data",
-) -> None:
+def check_holds(folder: RunFolder, experiment: Experiment, data: Path, remedy: str = OTHER_PLACE) -> None:
     """Raise ProgramError, with the ``remedy``, if a run folder has another experiment or LMDBs outside ``data``."""
     found = differences(folder.experiment, experiment)
     if folder.data_folder.resolve() != data.resolve():

@@ -6,6 +6,7 @@
 whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,9 +15,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Interval, MinLen
 from pydantic import AfterValidator, Field
+from ruamel.yaml import YAML, YAMLError
 
+from latent_domains.common.files import read_text
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.common.validation import Natural, Positive, check_keys, checked, read_yaml
+from latent_domains.common.validation import Natural, Positive, check_keys, checked
 from latent_domains.common.wording import one_line
 from latent_domains.experiment.baselines import (
     CLASSIFIERS,
@@ -33,6 +36,9 @@ from latent_domains.experiment.networks import NETWORKS
 
 EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""
+
+_LONGEST = 10**6
+"""The most characters of a table as JSON: aliases of aliases make gigabytes of a few lines."""
 
 _Text = Annotated[str, Field(pattern=r"\S"), AfterValidator(one_line)]
 _Percent = Annotated[float, Interval(ge=0, le=100)]
@@ -283,7 +289,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
 
 def _values(path: Path) -> tuple[Any, tuple[Path, ...]]:
     """Return what a file says, and the files; what it does not say is as in the table that it is ``like``."""
-    values = read_yaml(path)
+    values = _read_yaml(path)
     if not isinstance(values, dict) or "like" not in values:
         return values, (path,)
     where, like = f"{path}: like", checked(_Text, values.pop("like"), f"{path}: like")
@@ -291,10 +297,30 @@ def _values(path: Path) -> tuple[Any, tuple[Path, ...]]:
     whole = next((file for file in places if file.is_file() and not file.samefile(path)), None)
     if whole is None:
         raise ProgramError(f"{where}: found {like!r}, expected the name of another table, beside this or of ours")
-    others = read_yaml(whole)
+    others = _read_yaml(whole)
     if not isinstance(others, dict) or "like" in others:
         raise ProgramError(f"{where}: found {like!r}, expected a table that is like no other")
     return {**others, **values}, (path, whole)
+
+
+def _read_yaml(path: Path) -> Any:
+    """The values in a file of YAML 1.2 as JSON has them: a date is a text.
+
+    Raises ProgramError naming file and line, also for a key that is there twice.
+    """
+    try:
+        values = YAML(typ="safe", pure=True).load(read_text(path, "utf-8"))
+        text = ""
+        for part in json.JSONEncoder(default=str).iterencode(values):
+            text += part
+            if len(text) > _LONGEST:
+                raise ValueError(f"it has more than {_LONGEST:,} characters, aliases written out")
+        return json.loads(text)
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:  # no UTF-8, no date, no key of JSON's
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise ProgramError(f"{path}{line}: not valid YAML: {one_line(problem)}") from error
 
 
 def _dataset(text: str, path: Path) -> tuple[str, Dataset]:

@@ -12,9 +12,9 @@ from latent_domains.common.files import Digest
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
-from latent_domains.tables.config import Config
 from latent_domains.tables.definition import BaselineRun, Run, Table, load, run_path
-from latent_domains.tables.steps import Steps
+from latent_domains.tables.needs import Need, Needs
+from latent_domains.tables.options import Config
 
 BASELINE_MEMORY = 6000
 
@@ -61,10 +61,10 @@ class Plan:
         return {run_path(run): run for table in self.tables.values() for run in table.runs}
 
     @cached_property
-    def steps(self) -> Steps:
-        """What makes the runs' data."""
+    def needs(self) -> Needs:
+        """What the runs need."""
         per_seed = {run_path(run) for table in self.tables.values() if table.data_per_seed for run in table.runs}
-        return Steps(self.config, self.runs, per_seed)
+        return Needs(self.config, self.runs, per_seed)
 
     def record(self, run: Run) -> Path:
         """Return the file that a finished run has."""
@@ -76,7 +76,7 @@ class Plan:
 
     def to_make(self, table: Table) -> list[str]:
         """List the jobs of runs that are not finished and can be made."""
-        runs = [run for run in self._unfinished(table) if not self.steps.obstacle(run)]
+        runs = [run for run in self._unfinished(table) if not self.needs.obstacle(run)]
         return [f"{'baseline' if isinstance(run, BaselineRun) else 'train'}/{run_path(run)}" for run in runs]
 
     def contents(self, table: Table) -> str:
@@ -84,38 +84,42 @@ class Plan:
 
         Times do not show that a file or a record came from elsewhere, since copies may keep older ones.
         """
-        runs = [run_path(run) for run in table.runs if self.record(run).is_file() or not self.steps.obstacle(run)]
+        runs = [run_path(run) for run in table.runs if self.record(run).is_file() or not self.needs.obstacle(run)]
         return str(Digest([*((file.name, file.read_bytes()) for file in table.files), *((run, "") for run in runs)]))
 
     def obstacles(self, table: Table) -> list[str]:
         """List the reasons why runs cannot be made here, each once."""
-        return list(dict.fromkeys(filter(None, map(self.steps.obstacle, self._unfinished(table)))))
+        return list(dict.fromkeys(filter(None, map(self.needs.obstacle, self._unfinished(table)))))
 
     def _unfinished(self, table: Table) -> list[Run]:
         return [run for run in table.runs if not self.record(run).is_file()]
 
     def before_run(self, run: Run) -> list[str]:
         """List the jobs that make what a run lacks."""
-        return [step.name for step in self.steps.needs(run)]
+        return [need.job for need in self.needs.of(run) if not need.is_there()]
 
-    def before_step(self, job: str) -> list[str]:
+    @cached_property
+    def _missing(self) -> dict[str, Need]:
+        """All that is missing for some run, by its job."""
+        return {need.job: need for run in self.runs.values() for need in self.needs.missing(run)}
+
+    def before_need(self, job: str) -> list[str]:
         """List the jobs before one that makes data."""
-        step = self.steps.by_name.get(job)
-        return [one.name for one in step.needs] if step else []
+        needs = self._missing[job].needs if job in self._missing else ()
+        return [need.job for need in needs if not need.is_there()]
 
-    def step_command(self, job: str, threads: int) -> list[str]:
+    def command(self, job: str, threads: int) -> list[str]:
         """Return the command line of a job that makes data.
 
         It does nothing where another call of the workflow has made them meanwhile.
         """
-        step = self.steps.by_name.get(job)
-        return step.command(threads) if step else ["true"]
+        return self._missing[job].command(threads) if job in self._missing else ["true"]
 
     def run_script(self, run: Run, threads: int) -> str:
         """Return the line of a shell that makes a run's record."""
         if isinstance(run, BaselineRun):
             return "exec " + _program("baselines", *self._baseline_options(run))
-        begin = self.steps.weights(run)
+        begin = self.needs.weights(run)
         options = [*self.config.mode, *(["--weights", str(begin)] if begin else []), str(self.record(run).parent)]
         train = _program("train", "--resume", "--wait", "--threads", str(threads), *options)
         return f"{self._write_command(run)} && exec {_program('one_gpu')} {train}"
@@ -133,7 +137,7 @@ class Plan:
         for name in ("classifier", "dimension", "normalise", "k", "limit"):
             if (value := getattr(run, name)) is not None:
                 options += [f"--{name}", str(value)]
-        return [*options, "--data", str(self.steps.data_folder(run)), "--force", str(self.record(run))]
+        return [*options, "--data", str(self.needs.data_folder(run)), "--force", str(self.record(run))]
 
     def gpus_of(self, run: Run) -> int | None:
         """Return the number of GPUs of a run; None for none, because some clusters take 0 for a request."""

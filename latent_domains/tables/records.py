@@ -10,7 +10,7 @@ from latent_domains.common.files import sha256, stamp
 from latent_domains.common.program import ProgramError
 from latent_domains.common.versions import doubts
 from latent_domains.common.wording import one_line
-from latent_domains.data.lmdb_note import noted_contents
+from latent_domains.data.lmdb_folder import noted_contents
 from latent_domains.experiment.experiment import Experiment, differences, from_json
 from latent_domains.experiment.networks import NETWORKS, whose
 from latent_domains.runs.record import FILE, Matching, Record, read, read_records, what_was_told, write_records
@@ -18,7 +18,7 @@ from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
 from latent_domains.tables.definition import BaselineRun, Run, Table, data_folder, run_path
-from latent_domains.tables.inputs import is_pretrained, why_missing
+from latent_domains.tables.needs import is_pretrained, why_missing
 
 
 @dataclass(frozen=True)

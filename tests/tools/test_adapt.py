@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 import pytest
 
-from latent_domains.adapt import stages
+from latent_domains.adapt import training
 from latent_domains.adapt.choice import CANDIDATES, Choice
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.common.files import sha256
@@ -552,7 +552,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     quick = ("--image-size", 64, "--iterations", 4, "--batch-size", 24, "--threads", "1", "--jobs", 2)
     net = ("--fine-tune", "--weights", in_package(LITE0.weights[0].file), "--solver-mode", "CPU")
     command = ("adapt", *sources, "--out", out, *net, *quick)
-    calls, measure = [], stages.measure_iteration
+    calls, measure = [], training.measure_iteration
 
     def interrupted(folder: RunFolder, threads: int | None) -> tuple[int, float]:
         calls.append(folder.path)
@@ -561,7 +561,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
         return measure(folder, threads)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "measure_iteration", interrupted)
+        patch.setattr(training, "measure_iteration", interrupted)
         done = program(*command)
     assert done.returncode == 130 and done.stderr.endswith("interrupted\n"), done.stderr
     assert calls == [out / "features" / "run", out / "run"] and (out / "features" / "report.html").exists()

@@ -11,7 +11,7 @@ import pytest
 
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
 from latent_domains.data import lmdb_io
-from latent_domains.domains import kept
+from latent_domains.domains import statistics
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.run_folder import RunFolder
 from tests import shapes
@@ -79,7 +79,7 @@ def test_what_discover_found_is_edited_and_trained_on(folders, tmp_path):
 def test_adapt_finds_what_discover_finds_and_makes_statistics_once(folders, tmp_path, monkeypatch):
     """It counts the same domains, of the same statistics, and trains on the same w."""
     made, features = [], OnnxBackbone.features
-    monkeypatch.setattr(kept, "FOLDER", tmp_path / "statistics")
+    monkeypatch.setattr(statistics, "FOLDER", tmp_path / "statistics")
     monkeypatch.setattr(OnnxBackbone, "features", lambda self, picture: made.append(self) or features(self, picture))
     kinds, out = tmp_path / "kinds", tmp_path / "out"
     done = program("discover", folders[0], "--out", kinds)

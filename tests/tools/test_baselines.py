@@ -13,7 +13,7 @@ from caffe.proto.caffe_pb2 import Datum
 from latent_domains.baselines import features
 from latent_domains.baselines.features import read_features
 from latent_domains.data import lmdb_io
-from latent_domains.data.lmdb_note import MadeOf, read_note, write_note
+from latent_domains.data.lmdb_folder import MadeOf, read_note, write_note
 from latent_domains.experiment.datasets import DATASETS
 from tests.latent_domains.baselines.mixtures import Mixture, mixture
 from tests.programs import Done, names, program

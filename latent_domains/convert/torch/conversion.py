@@ -222,15 +222,6 @@ def convert(
     print(f"wrote {', '.join(map(str, files))}")
 
 
-def convert_checkpoint(network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int]) -> None:
-    """Write a network's caffemodels, over older ones: without mDA, and for mDA with each of ``num_domains``.
-
-    They have no classifier. They are compared with the checkpoint's net before they are written.
-    """
-    options = ConverterOptions(force=True)
-    convert(checkpoint, out, options, head=False, num_domains=num_domains, network=network)
-
-
 def standardisation_of(network: Network, weights: Pretrained | None) -> Standardisation:
     """The pixels that a checkpoint takes: those of published ``weights``, else the network's usual ones."""
     return (weights and weights.standardisation) or network.torch.standardisation

@@ -1,114 +1,59 @@
-"""LMDBs of a task's images."""
+"""The experiment that is made of a task, and the sizes of its batches."""
 
-import os
-import shutil
-from pathlib import Path
+from typing import Any
 
-import cv2
-import numpy as np
 import pytest
 
-from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.task import Paths, Task, build_lmdbs
+from latent_domains.adapt.task import batch_notes, experiment_of
 from latent_domains.common.program import ProgramError
-from latent_domains.data import lmdb_io
-from latent_domains.data.domain_images import TaskImages, read_images
-from latent_domains.data.lmdb_io import describe
-from latent_domains.data.lmdb_plans import classes_of
-from tests.programs import names
-from tests.shapes import LOOKS, plant_domain
+from latent_domains.experiment.batches import batch_sizes
+from tests.latent_domains.adapt.tasks import task
 
 
-def build(out: Path, images: TaskImages, **how: bool) -> dict[str, int]:
-    task = Task(Paths(out), images, Learner("mnist"), {}, "adapt")
-    return build_lmdbs(task, **{"jobs": 2, "skip_unreadable": False, "replace_others": True, **how})
+@pytest.mark.parametrize(("images", "interval"), [(4_000, 200), (20_000, 417), (172_500, 1200)])
+def test_a_large_target_is_tested_less_often(images, interval, tmp_path):
+    """A test of as many images as 417 batches of 48 comes after so many; 1,200 batches are all of the training."""
+    counts = {"one": 5_000, "other": 400_000, "target": images}
+    recipe = experiment_of(task(tmp_path, dict.fromkeys(counts, 1)), counts).data.recipe
+    assert (recipe.iterations, recipe.batch_size, recipe.test_interval) == (1200, 48, interval)
 
 
-@pytest.fixture
-def images(tmp_path):
-    night, day, dusk = (plant_domain(tmp_path / look, look, 2) for look in LOOKS)
-    return read_images([night, day], [dusk])
+def test_a_branch_that_no_model_could_have_is_refused(tmp_path):
+    counts = {"night": 20, "dusk": 20, "dawn": 20}
+    ours = task(tmp_path, counts, "lite0", targets=2, k_target=2, branch_input="early")
+    with pytest.raises(ProgramError, match=r"branch_input: got 'early' with k_target 2, expected final: .* latent tar"):
+        experiment_of(ours, counts)
 
 
-def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path, capsys):
-    class_folder = tmp_path / "night" / "disc"
-    (class_folder / "dangling.png").symlink_to("not there")
-    (class_folder / "round.png").symlink_to("round.png")
-    (class_folder / "zero.png").symlink_to("/dev/zero")
-    os.mkfifo(class_folder / "fifo.png")
-    os.mkfifo(tmp_path / "dusk" / "disc" / "fifo.png")
-    found = read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"])
-    with pytest.raises(ProgramError, match=r"(dangling|round|zero|fifo)\.png: .*--skip-unreadable"):
-        build(tmp_path / "out", found)
-    counts = build(tmp_path / "out", found, skip_unreadable=True)
-    assert counts == {"night": 6, "day": 6, "dusk": 6}
-    said = capsys.readouterr().err
-    for name, why in (("dangling", "No such"), ("round", "Too many"), ("zero", "a FIFO, a"), ("fifo", "a FIFO, a")):
-        assert f"left out {class_folder / name}.png: {why}" in said
+@pytest.mark.parametrize(
+    ("split", "images", "expected"),
+    [
+        (None, (1_000, 1_000), (16, 16, 16)),
+        ("per_group", (1_000, 1_000), (12, 12, 24)),
+        ("by_size", (1_000, 1_000), (16, 16, 16)),
+        ("per_domain", (1_000, 10), (10, 10, 10)),
+        ("per_group", (1_000, 10), (8, 7, 15)),
+        ("equally", (1_000, 10), (10, 10, 10)),
+        ("by_size", (1_000, 10), (23, 23, 2)),
+    ],
+)
+def test_the_size_of_a_batch_however_it_is_divided(split, images, expected, tmp_path):
+    counts = {"one": images[0], "other": images[0], "target": images[1]}
+    ours = task(tmp_path, counts, batch_split=split)
+    experiment = experiment_of(ours, counts)
+    assert tuple(batch_sizes(experiment, counts).values()) == expected
+    notes = list(batch_notes(ours.images, experiment))
+    assert bool(notes) == (sum(expected) < 48)
+    assert all(f" images: so a batch has {sum(expected)} images, not 48 as " in note for note in notes)
 
 
-def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(images, tmp_path, capsys):
-    paths = Paths(tmp_path / "out")
+def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
+    def told(smallest: int, **chosen: Any) -> list[str]:
+        counts = {"one": smallest, "other": 500, "target": 500}
+        ours = task(tmp_path, counts, "mnist", **chosen)
+        return list(batch_notes(ours.images, experiment_of(ours, counts)))
 
-    def built(found: TaskImages) -> str:
-        build(paths.root, found, replace_others=not paths.run.exists())
-        return capsys.readouterr().out
-
-    def with_class(name: str) -> TaskImages:  # after those that are there, so that no label changes
-        shutil.copytree(tmp_path / "day" / "cross", tmp_path / "day" / name)
-        return read_images([tmp_path / "night", tmp_path / "day"], [tmp_path / "dusk"], allow_missing_classes=True)
-
-    assert built(images).count(": built before") == 0 and built(images).count(": built before") == 3
-    more = with_class("triangle")
-    assert built(more).count(": built before") == 0
-    assert {classes_of(paths.lmdbs / look) for look in LOOKS} == {("cross", "disc", "square", "triangle")}
-    paths.run.mkdir()
-    assert built(more).count(": built before") == 3
-    with pytest.raises(ProgramError, match="night: made with other classes; pass --force"):
-        built(with_class("wedge"))
-
-
-def test_other_pictures_of_the_same_name_size_and_time_are_noticed(images, tmp_path, capsys):
-    """As uncompressed ones from an archive have them. The same pictures, copied, are the same."""
-    file = tmp_path / "day" / "disc" / "0.png"
-    picture = cv2.imread(str(file))
-    times = (file.stat().st_atime_ns, file.stat().st_mtime_ns)
-
-    def write(picture: np.ndarray) -> None:
-        file.write_bytes(cv2.imencode(".bmp", picture)[1].tobytes())
-        os.utime(file, ns=times)
-
-    def built(*, in_training: bool) -> str:
-        paths = Paths(tmp_path / "out")
-        build(paths.root, images, replace_others=not in_training)
-        return capsys.readouterr().out
-
-    write(picture)
-    assert built(in_training=False).count(": built before") == 0
-    write(picture)
-    assert built(in_training=False).count(": built before") == 3
-    before = lmdb_io.contents(Paths(tmp_path / "out").lmdbs / "day")
-    write(255 - picture)
-    assert built(in_training=False).count(": built before") == 2, "no training has begun"
-    assert lmdb_io.contents(Paths(tmp_path / "out").lmdbs / "day") != before
-    write(picture)
-    with pytest.raises(ProgramError, match=r"/day: made with other images: their sha256 was \w+, is \w+; pass --force"):
-        built(in_training=True)
-
-
-def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):
-    bad = tmp_path / "night" / "disc" / "0.png"
-    bad.write_bytes(b"no image")
-    paths = Paths(tmp_path / "my out")
-    counts = build(paths.root, images, skip_unreadable=True)
-    assert counts == {"night": 5, "day": 6, "dusk": 6}
-    assert f"left out {bad}: 8 bytes that OpenCV cannot decode" in capsys.readouterr().err
-    assert paths.lmdbs == tmp_path / "my out" / "data" / "my_out" and names(paths.lmdbs) == ["day", "dusk", "night"]
-    found = describe(paths.lmdbs / "night")
-    assert (found.shape, found.records) == ((3, 28, 28), 5)
-    assert found.class_counts == {0: 2, 1: 1, 2: 2}
-    assert (paths.lmdbs / "night" / "classes.txt").read_text() == "cross\ndisc\nsquare\n"
-    for file in (tmp_path / "day").rglob("*.png"):
-        file.write_bytes(b"no image")
-    with pytest.raises(ProgramError, match="day: none of the 6 images could be read"):
-        build(tmp_path / "other", images, skip_unreadable=True)
+    assert told(128) == [] and told(3, batch_size=32) == []
+    for method, domains in (("mda", 3), ("source_only", 2)):
+        (note,) = told(3, method=method)
+        assert note.startswith(f"one has 3 images: so a batch has {8 * domains} images, not {128 * domains} as the net")

@@ -10,8 +10,8 @@ from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import Entry
 from latent_domains.data.image_lmdb import plan_of_images
-from latent_domains.data.lmdb_note import read_note
-from latent_domains.data.lmdb_plans import PlannedLmdb, build, is_built
+from latent_domains.data.lmdb_folder import read_note
+from latent_domains.data.lmdb_plans import PlannedLmdb
 from latent_domains.data.preprocessing import USUAL, Reading
 from tests.run_folders import edit
 
@@ -45,21 +45,21 @@ def pictures(folder: Path, channels: int, opacity: int = 0, kind: type = np.uint
 )
 def test_how_pictures_are_read_counts_where_it_changes_pixels(channels, opacity, kind, said, tmp_path):
     folder = pictures(tmp_path / "in", channels, opacity, kind)
-    build(planned(folder, USUAL))
-    assert is_built(planned(folder, USUAL))
+    planned(folder, USUAL).make()
+    assert planned(folder, USUAL).is_there()
     for reading in (ON_BLACK, TWELVE_BITS):
         if reading in said:
             with pytest.raises(ProgramError, match=f"lmdb: made with {said[reading]}; pass --force"):
-                is_built(planned(folder, reading))
+                planned(folder, reading).is_there()
         else:
-            assert is_built(planned(folder, reading))
+            assert planned(folder, reading).is_there()
 
 
 def test_one_whose_alpha_was_left_out_once_is_another_one(tmp_path):
     folder = pictures(tmp_path / "in", 4)
-    build(planned(folder, USUAL))
+    planned(folder, USUAL).make()
     made_of = read_note(tmp_path / "lmdb").made_of
     edit(tmp_path / "lmdb" / "source.json", made_of.stamp, "that of the pictures alone")
     edit(tmp_path / "lmdb" / "source.json", '"--background": "white"', "")
     with pytest.raises(ProgramError, match="--background None instead of 'white'"):
-        is_built(planned(folder, USUAL))
+        planned(folder, USUAL).is_there()

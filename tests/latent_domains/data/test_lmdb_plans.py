@@ -7,11 +7,11 @@ import lmdb
 import numpy as np
 import pytest
 
+from latent_domains.common.artefact import make_missing
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
-from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.lmdb_note import of_pictures, read_note
-from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, build, build_missing, is_built, plan_of_arrays
+from latent_domains.data.lmdb_folder import NOTE, of_pictures, read_note
+from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, plan_of_arrays
 from tests.programs import names
 
 GRAY = np.random.default_rng(0).integers(0, 256, (12, 5, 4)).astype(np.uint8)
@@ -29,7 +29,7 @@ def never() -> None:
 
 @pytest.mark.parametrize("images", [GRAY, COLOUR])
 def test_images_are_shuffled_and_keep_label_and_name(tmp_path, images):
-    assert build(part(tmp_path / "a", images)) == 12
+    assert part(tmp_path / "a", images).make() == 12
     order = []
     for key, datum in lmdb_io.read(tmp_path / "a"):
         source = int(key.decode().rsplit("_", 1)[1])
@@ -46,9 +46,9 @@ def test_images_are_shuffled_and_keep_label_and_name(tmp_path, images):
 
 def test_what_stands_is_not_made_again(tmp_path, capsys):
     a, b = part(tmp_path / "a"), part(tmp_path / "b")
-    build(a)
+    a.make()
     before = (a.path / "data.mdb").stat().st_mtime_ns
-    build_missing([PlannedLmdb(a.path, a.origin, never), b])
+    make_missing([PlannedLmdb(a.path, a.origin, never), b])
     assert f"{a.path}: built before\n{b.path}: 12 images\n" == capsys.readouterr().out
     assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
 
@@ -58,40 +58,40 @@ def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
 
     def late(of: PlannedLmdb) -> PlannedLmdb:
         def make() -> NewRecords:
-            build(of)
-            return ours.make()
+            of.make()
+            return ours.records()
 
         return PlannedLmdb(ours.path, ours.origin, make)
 
-    build_missing([late(ours), part(tmp_path / "b")])
+    make_missing([late(ours), part(tmp_path / "b")])
     assert capsys.readouterr().out == f"{ours.path}: built before\n{tmp_path / 'b'}: 12 images\n"
     shutil.rmtree(ours.path)
     with pytest.raises(ProgramError, match="a: made with seed 1 instead of 0"):
-        build_missing([late(part(tmp_path / "a", seed=1))])
+        make_missing([late(part(tmp_path / "a", seed=1))])
 
 
 def test_a_part_of_another_origin_is_not_reused(tmp_path):
-    build(part(tmp_path / "a"))
+    part(tmp_path / "a").make()
     other = part(tmp_path / "a", seed=5)
     with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it, or name"):
-        is_built(other)
+        other.is_there()
     untouched = part(tmp_path / "b")
     with pytest.raises(ProgramError, match="made with seed 0 instead of 5"):
-        build_missing([untouched, other])
+        make_missing([untouched, other])
     assert names(tmp_path) == ["a"], "nothing is built before all is checked"
-    build_missing([untouched, other], force=True)
+    make_missing([untouched, other], force=True)
     note = read_note(tmp_path / "a")
     assert (note.recipe, note.records) == ({"part": "a", "seed": 5}, 12)
-    assert is_built(other) and not list(tmp_path.glob(".*"))
+    assert other.is_there() and not list(tmp_path.glob(".*"))
 
 
 def test_force_replaces_a_part_that_is_damaged(tmp_path):
-    build(part(tmp_path / "a"))
+    part(tmp_path / "a").make()
     with (tmp_path / "a" / "data.mdb").open("r+b") as file:
         file.truncate(5000)
     with pytest.raises(ProgramError, match="truncated: found 5000 bytes"):
-        build_missing([part(tmp_path / "a")])
-    assert build_missing([part(tmp_path / "a")], force=True) == 12 and lmdb_io.count(tmp_path / "a") == 12
+        make_missing([part(tmp_path / "a")])
+    assert make_missing([part(tmp_path / "a")], force=True) == [12] and lmdb_io.count(tmp_path / "a") == 12
 
 
 DAMAGED = ["", "[]", '{"recipe": null}', '{"recipe": {"part": "a", "seed": 0}}', '{"recipe": {}, "other": 1}']
@@ -99,14 +99,14 @@ DAMAGED = ["", "[]", '{"recipe": null}', '{"recipe": {"part": "a", "seed": 0}}',
 
 @pytest.mark.parametrize("note", [None, *DAMAGED])
 def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, note):
-    build(part(tmp_path / "a"))
+    part(tmp_path / "a").make()
     file = tmp_path / "a" / NOTE
     file.unlink()
     if note is not None:
         file.write_text(note)
     with pytest.raises(ProgramError, match=r"a: exists, but without a source\.json that says how it was made"):
-        is_built(part(tmp_path / "a"))
-    assert not is_built(part(tmp_path / "a"), force=True)
+        part(tmp_path / "a").is_there()
+    assert not part(tmp_path / "a").is_there(force=True)
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -114,10 +114,10 @@ def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
     (tmp_path / "photo" / "dog").mkdir(parents=True)
     message = "photo: found other files, expected an LMDB or nothing; choose another --out"
     with pytest.raises(ProgramError, match=message):
-        build_missing([part(tmp_path / "first"), part(tmp_path / "photo")], force=force)
+        make_missing([part(tmp_path / "first"), part(tmp_path / "photo")], force=force)
     assert names(tmp_path) == ["photo"]
     (tmp_path / "photo" / "dog").rmdir()
-    assert build_missing([part(tmp_path / "photo")]) == 12
+    assert make_missing([part(tmp_path / "photo")]) == [12]
 
 
 def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> PlannedLmdb:
@@ -129,35 +129,35 @@ def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> Pl
 
 def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):
     place = tmp_path / "a"
-    build(of_material(place, "contents", "first"))
+    of_material(place, "contents", "first").make()
     monkeypatch.setattr(lmdb_io, "_read_contents", never)
-    assert is_built(of_material(place, never, "first"))
-    assert is_built(of_material(place, "contents", "second")), "copied, or touched"
-    assert is_built(of_material(place, never, "second"))
+    assert of_material(place, never, "first").is_there()
+    assert of_material(place, "contents", "second").is_there(), "copied, or touched"
+    assert of_material(place, never, "second").is_there()
     with pytest.raises(
         ProgramError, match="a: made with other images: their sha256 was contents, is others; pass --for"
     ):
-        is_built(of_material(place, "others", "third"))
-    assert not is_built(of_material(place, "others", "third"), force=True)
+        of_material(place, "others", "third").is_there()
+    assert not of_material(place, "others", "third").is_there(force=True)
 
     def read_only(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(lmdb_plans, "write_note", read_only)
-    assert is_built(of_material(place, "contents", "fourth"))
+    assert of_material(place, "contents", "fourth").is_there()
 
 
 def test_a_copy_is_read_once_and_records_that_were_changed_are_noticed(tmp_path, monkeypatch):
-    build(part(tmp_path / "b"))
+    part(tmp_path / "b").make()
     shutil.copytree(tmp_path / "b", tmp_path / "a")
     (tmp_path / "a" / NOTE).write_text((tmp_path / "a" / NOTE).read_text().replace('"part": "b"', '"part": "a"'))
     before = read_note(tmp_path / "a")
-    assert is_built(part(tmp_path / "a"))
+    assert part(tmp_path / "a").is_there()
     after = read_note(tmp_path / "a")
     assert after.stamp != before.stamp and replace(after, stamp=before.stamp) == before
     with monkeypatch.context() as patch:
         patch.setattr(lmdb_io, "_read_contents", never)
-        assert is_built(part(tmp_path / "a"))
+        assert part(tmp_path / "a").is_there()
     with lmdb.open(str(tmp_path / "a"), lock=False) as env, env.begin(write=True) as transaction:
         key = next(lmdb_io.keys(transaction))
         value = transaction.get(key)
@@ -165,5 +165,5 @@ def test_a_copy_is_read_once_and_records_that_were_changed_are_noticed(tmp_path,
     with pytest.raises(
         ProgramError, match=r"a: changed since it was made: the sha256 of its records was \w+, is \w+; "
     ):
-        is_built(part(tmp_path / "a"))
+        part(tmp_path / "a").is_there()
     assert read_note(tmp_path / "a") == after

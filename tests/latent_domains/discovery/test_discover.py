@@ -6,10 +6,10 @@ import cv2
 import numpy as np
 import pytest
 
+from latent_domains.common.artefact import make_missing
 from latent_domains.convert.torch.backbone import feature_backbone, get_weights
 from latent_domains.data.domain_images import Domain, TaskImages, read_piles
 from latent_domains.data.image_list import UNKNOWN, Found
-from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.preprocessing import USUAL
 from latent_domains.discovery.discover import UNCERTAIN, Discovery, chosen, discover, file_facts, what_differs
 from latent_domains.discovery.page import shares_section
@@ -32,7 +32,7 @@ def test_most_certain_pictures_are_of_several_classes(tmp_path):
         jobs=2,
         skip_unreadable=False,
     )
-    assert build_missing(parts) == 48
+    assert make_missing(parts) == 48
     statistics = read_statistics(pile, [part.path for part in parts])
     assert statistics.rows.shape == (48, 80 + 112 + 192)
     found = discover(pile, USUAL, statistics, 2, 0)

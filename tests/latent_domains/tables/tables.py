@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.common.versions import known_commits
-from latent_domains.tables.config import Config
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, load
 from latent_domains.tables.figures import Kept
+from latent_domains.tables.options import Config
 from latent_domains.tables.plan import Plan
 from latent_domains.tables.records import Records
 

@@ -11,9 +11,8 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.experiment.datasets import DATASETS
-from latent_domains.tables.config import Config
 from latent_domains.tables.definition import BaselineRun
-from latent_domains.tables.options import seed_list
+from latent_domains.tables.options import Config, seed_list
 from latent_domains.tables.plan import Plan
 from tests.latent_domains.tables.tables import TEXT, plan, small_table, write_record
 

@@ -4,9 +4,9 @@ import cv2
 import numpy as np
 from sklearn.datasets import load_digits
 
+from latent_domains.common.artefact import make_missing
 from latent_domains.data import lmdb_io
 from latent_domains.data.lmdb_io import read_images
-from latent_domains.data.lmdb_plans import build_missing
 from latent_domains.data.sets import demo
 from tests.programs import names, program
 
@@ -41,7 +41,7 @@ def test_handwriting_is_scikit_learns_enlarged():
 def test_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "RENDERED", {"train": 20, "test": 10})
     for seed in (0, 1):
-        build_missing(demo.plans(tmp_path / str(seed), seed))
+        make_missing(demo.plans(tmp_path / str(seed), seed))
     for name in ("plain", "photo"):
         for split, same in (("train", False), ("test", True)):
             images = [read_images(tmp_path / seed / "demo" / f"{name}_{split}", 20)[0] for seed in "01"]

@@ -9,7 +9,7 @@ import pytest
 
 from latent_domains.experiment.datasets import DATASETS, Features
 from latent_domains.experiment.experiment import Experiment
-from latent_domains.tables.inputs import why_missing
+from latent_domains.tables.needs import why_missing
 from tests.latent_domains.tables.tables import plan
 
 
@@ -28,7 +28,7 @@ def with_lmdbs(tmp_path: Path, dataset: str, *domains: str) -> None:
 
 
 def command(here, job: str) -> str:
-    words = here.step_command(job, threads=2)
+    words = here.command(job, threads=2)
     assert words[:2] == ["python", "-m"]
     return " ".join(words[2:])
 
@@ -43,7 +43,7 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
     with_lmdbs(tmp_path, "seed0/digits", *(f"{d}_{s}" for d in ("mnist", "mnistm", "usps") for s in ("train", "test")))
     assert here.before_run(here.table("digits").runs[0]) == []
     made_meanwhile = plan(tmp_path, "digits", "demo", seeds=(0,))
-    assert made_meanwhile.step_command("fetch/seed0/digits", threads=2) == ["true"]
+    assert made_meanwhile.command("fetch/seed0/digits", threads=2) == ["true"]
 
 
 def test_image_sets_need_their_images_and_weights(tmp_path):
@@ -64,7 +64,7 @@ def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path, monkeypatch):
     with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
     here, folder = plan(tmp_path, "pacs"), tmp_path / "data" / "weights"
     runs = {run.method.name: run for run in here.table("pacs").runs}
-    assert {method: here.steps.weights(run).name for method, run in runs.items()} == {
+    assert {method: here.needs.weights(run).name for method, run in runs.items()} == {
         "source_only": "resnet18.caffemodel",
         "dial": "resnet18_mda2.caffemodel",
         "mda": "resnet18_mda4.caffemodel",
@@ -74,13 +74,13 @@ def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path, monkeypatch):
     numbers = "--num-domains 2 --num-domains 4"
     assert command(here, "fetch/weights/resnet18") == f"tools.get_weights resnet18 --out {folder} {numbers}"
     at_random = plan(tmp_path, "pacs", weights="none")
-    assert at_random.before_run(runs["mda"]) == [] and at_random.steps.weights(runs["mda"]) is None
+    assert at_random.before_run(runs["mda"]) == [] and at_random.needs.weights(runs["mda"]) is None
     in_mirror = tmp_path / "weights" / "resnet18_cntk"
     in_mirror.mkdir(parents=True)
     (in_mirror / "ResNet18.onnx").touch()
     monkeypatch.setenv("DATA_MIRROR", str(tmp_path))
     assert here.before_run(runs["mda"]) == ["fetch/weights/resnet18_cntk"]
-    assert here.steps.weights(runs["mda"]).name == "resnet18_cntk_mda4.caffemodel"
+    assert here.needs.weights(runs["mda"]).name == "resnet18_cntk_mda4.caffemodel"
     folder.mkdir(parents=True)
     (folder / "resnet18_mda4.caffemodel").touch()
     assert here.before_run(runs["mda"]) == []
@@ -92,13 +92,13 @@ def test_features_come_from_images_and_weights(tmp_path):
     assert here.to_make(table) == [] and "Office-31 is not on this machine" in here.obstacles(table)[0]
     given = plan(tmp_path, "office31_fc7", "pacs_features", images="archive", solver_mode="GPU")
     assert len(given.to_make(table)) == 45 and given.before_run(table.runs[0]) == ["derive/office31_fc7"]
-    assert given.before_step("derive/office31_fc7") == ["fetch/office31", "fetch/weights/alexnet"]
+    assert given.before_need("derive/office31_fc7") == ["fetch/office31", "fetch/weights/alexnet"]
     options = f"--weights {data}/weights/bvlc_alexnet.caffemodel --data {data} --jobs 2"
     assert command(given, "derive/office31_fc7") == f"tools.extract_features office31 {options}"
-    assert given.before_step("derive/pacs_lite0") == ["fetch/pacs"], "its weights are in a package"
+    assert given.before_need("derive/pacs_lite0") == ["fetch/pacs"], "its weights are in a package"
     assert command(given, "derive/pacs_lite0").startswith("tools.extract_features pacs --backbone lite0 ")
     with_lmdbs(tmp_path, "office31", "amazon", "dslr", "webcam")
-    assert here.before_step("derive/office31_fc7") == ["fetch/weights/alexnet"] and len(here.to_make(table)) == 45
+    assert here.before_need("derive/office31_fc7") == ["fetch/weights/alexnet"] and len(here.to_make(table)) == 45
 
 
 MIXED = """
@@ -117,14 +117,14 @@ def test_mixtures_are_joined_of_domains_in_the_order_of_their_seeds_data(tmp_pat
     here = plan(tmp_path)
     (tmp_path / "experiments" / "mixed.yaml").write_text(MIXED.format(own=own))
     (run,), job = here.table("mixed").runs, f"derive/{data}digits.mnist80+mnistm20_train"
-    assert here.before_run(run) == [job, f"fetch/{data}digits"] and not here.steps.obstacle(run)
-    assert here.before_step(job) == [f"fetch/{data}digits"]
+    assert here.before_run(run) == [job, f"fetch/{data}digits"] and not here.needs.obstacle(run)
+    assert here.before_need(job) == [f"fetch/{data}digits"]
     folder = tmp_path / "data" / f"{data}digits"
     files = " ".join(str(folder / f"{part}_train") for part in ("mnist", "mnistm", "mnist80+mnistm20"))
     assert command(here, job) == f"tools.join_lmdbs {seed}--shares 80:20 {files}"
     with_lmdbs(tmp_path, f"{data}digits", *(f"{d}_{s}" for d in run.data.domains for s in ("train", "test")))
     here = plan(tmp_path)
-    assert here.before_run(run) == [job] and here.before_step(job) == []
+    assert here.before_run(run) == [job] and here.before_need(job) == []
     with_lmdbs(tmp_path, f"{data}digits", "mnist80+mnistm20_train")
     assert here.before_run(run) == []
 
@@ -136,14 +136,16 @@ def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_
         for table in ("pacs_styles", "pacs_160")
     )
     for run in (on_features, fine_tuned):
-        assert here.steps.obstacle(run).startswith("PACS is not on this machine: ")
-        assert not given.steps.obstacle(run) and "derive/pacs_style" in given.before_run(run)
-    assert given.before_step("derive/pacs_style") == ["fetch/pacs"]
+        assert here.needs.obstacle(run).startswith("PACS is not on this machine: ")
+        assert not given.needs.obstacle(run) and "derive/pacs_style" in given.before_run(run)
+    assert given.before_need("derive/pacs_style") == ["fetch/pacs"]
     with_lmdbs(tmp_path, "pacs_160", *fine_tuned.data.domains)
-    assert here.steps.obstacle(fine_tuned).startswith("PACS is not on this machine: ")
-    assert why_missing(fine_tuned, tmp_path / "data").startswith("the statistics of style of PACS are not on this mac")
+    assert here.needs.obstacle(fine_tuned).startswith("PACS is not on this machine: ")
+    commands = "python -m tools.get_data pacs --images DIR, then python -m tools.extract_features pacs --style"
+    assert why_missing(fine_tuned, tmp_path / "data") == f"PACS is not on this machine: {commands}"
     with_lmdbs(tmp_path, "pacs", *fine_tuned.data.domains)
-    assert not here.steps.obstacle(fine_tuned) and here.before_step("derive/pacs_style") == []
+    assert not here.needs.obstacle(fine_tuned) and here.before_need("derive/pacs_style") == []
+    assert why_missing(fine_tuned, tmp_path / "data").startswith("the statistics of style of PACS are not on this mac")
     assert command(here, "derive/pacs_style").startswith("tools.extract_features pacs --style ")
     with_lmdbs(tmp_path, "pacs_style", *fine_tuned.sources)
     assert "derive/pacs_style" not in here.before_run(fine_tuned)
@@ -166,7 +168,7 @@ def test_statistics_of_style_of_ones_own_pictures_are_made_by_hand(like, changes
     (tmp_path / "experiments" / "mixed.yaml").write_text(text)
     (run,) = here.table("mixed").runs
     with_lmdbs(tmp_path, "mine", *run.data.domains)
-    assert re.fullmatch(f".*statistics of style of {reason}", here.steps.obstacle(run))
-    assert not here.to_make(here.table("mixed")) and why_missing(run, tmp_path / "data") == here.steps.obstacle(run)
+    assert re.fullmatch(f".*statistics of style of {reason}", here.needs.obstacle(run))
+    assert not here.to_make(here.table("mixed")) and why_missing(run, tmp_path / "data") == here.needs.obstacle(run)
     with_lmdbs(tmp_path, run.data.style, *run.sources)
-    assert not here.steps.obstacle(run)
+    assert not here.needs.obstacle(run)

@@ -9,8 +9,7 @@ import pytest
 
 from latent_domains.common.program import ProgramError
 from latent_domains.data import join, lmdb_io
-from latent_domains.data.lmdb_folder import NOTE
-from latent_domains.data.lmdb_note import Note, check_up_to_date, noted_contents, read_note
+from latent_domains.data.lmdb_folder import NOTE, Note, check_up_to_date, noted_contents, read_note
 
 
 def fill(path: Path, *values: int, names: str = "abcdef") -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.adapt import held_out
+from latent_domains.adapt import choice
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.runs.run_folder import RunFolder
 
@@ -23,7 +23,7 @@ def made(method: str, sources: tuple[str, ...] = SOURCES, **settings) -> Experim
 
 
 def _without(whole: Experiment, source: str, path: Path = Path("run")) -> Experiment:
-    return held_out._without(RunFolder(path, whole, Path("data")), source)
+    return choice._without(RunFolder(path, whole, Path("data")), source)
 
 
 @pytest.mark.parametrize("method", ["mda", "multi_source"])

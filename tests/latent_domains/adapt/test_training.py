@@ -1,4 +1,4 @@
-"""Which weights a training begins with."""
+"""The training of a task: its weights, its run folder, and how long it takes, in numbers and in words."""
 
 import json
 from dataclasses import replace
@@ -7,17 +7,28 @@ from pathlib import Path
 import pytest
 from caffe.proto import caffe_pb2
 
-from latent_domains.adapt import weights
-from latent_domains.adapt.weights import check_begun, starting_weights
+from latent_domains.adapt import training
+from latent_domains.adapt.folder import Paths
+from latent_domains.adapt.training import (
+    check_begun,
+    duration_text,
+    estimate_seconds,
+    measure_iteration,
+    open_run,
+    starting_weights,
+    train,
+)
 from latent_domains.common.files import sha256
 from latent_domains.common.program import ProgramError
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch import conversion
-from latent_domains.experiment.datasets import DATASETS
+from latent_domains.experiment.datasets import DATASETS, from_json
 from latent_domains.experiment.experiment import Experiment, make_experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, PRETRAINED, whose
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
+from latent_domains.runs.write import write_run
+from tests.latent_domains.adapt.tasks import begin, task
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -29,7 +40,7 @@ def experiment(network: str, method: str = "mda") -> Experiment:
 @pytest.fixture
 def folder(tmp_path, monkeypatch) -> Path:
     """An empty folder in place of data/weights, and no place to fetch anything from."""
-    monkeypatch.setattr(weights, "FOLDER", tmp_path / "weights")
+    monkeypatch.setattr(training, "FOLDER", tmp_path / "weights")
     for name, found in PRETRAINED.items():
         if found.file.urls:
             unreachable = replace(found.file, urls=("http://127.0.0.1:9/x",))
@@ -149,3 +160,58 @@ def test_a_training_that_goes_on_is_compared_with_the_file_it_began_from(folder,
     check_begun(option, run, tmp_path)
     said = f"note: {file} is no longer there, so it is not compared with what the training began from\n"
     assert capsys.readouterr().out == said
+
+
+def test_the_datasets_description_is_that_of_the_run(tiny_data, tmp_path):
+    """Not that of a call with other options, which ended before there was a run."""
+    paths = Paths(tmp_path)
+    paths.dataset.mkdir(parents=True)
+    with pytest.raises(ProgramError, match=r"dataset\.json: a folder is there, expected to write a file"):
+        open_run(task(tmp_path), make_experiment("digits", "dial"))
+    assert not paths.run.exists()
+    ours = Paths(tmp_path / "ours")
+    ours.dataset.parent.mkdir(parents=True)
+    ours.dataset.write_text("of other options")
+    (ours.data / "digits").symlink_to(tiny_data / "digits")
+    experiment = make_experiment("digits", "source_only", iterations=1)
+    folder = open_run(task(ours.root), experiment)
+    assert from_json(json.loads(ours.dataset.read_text())) == experiment.data
+    assert open_run(task(ours.root), experiment) == folder
+    with pytest.raises(ProgramError, match=r"another experiment: method is 'source_only' there, 'dial' here.*--force"):
+        open_run(task(ours.root), make_experiment("digits", "dial"))
+
+
+@pytest.mark.program
+def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_data, tmp_path):
+    folder = begin(tmp_path / "task", tiny_data)
+    (folder.data_folder / "digits").unlink()
+    with pytest.raises(ProgramError, match="no LMDB there; build it with"):
+        train(task(tmp_path / "task"), folder, None)
+
+
+def test_a_finished_run_of_other_records_is_refused_with_advice_for_adapt(tiny_data, tmp_path):
+    folder = begin(tmp_path / "task", tiny_data)
+    name = folder.experiment.data.train_lmdb(folder.experiment.sources[0])
+    folder.training.write_text(json.dumps({"seconds": 1.0, "lmdbs": {name: "of yesterday"}}))
+    folder.record.touch()
+    with pytest.raises(ProgramError, match=r"was of yesterday, is .*; choose another --out, or pass --force"):
+        train(task(tmp_path / "task"), folder, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (5940, "99 min"), (10080, "2 h 48 min"), (360000, "100 h 0 min")],
+)
+def test_duration_text(seconds, words):
+    assert duration_text(seconds) == words
+
+
+@pytest.mark.program
+def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
+    experiment = make_experiment("digits", "mda", batch_size=10, iter_size=2, known_share=0.5)
+    folder = write_run(experiment, tmp_path / "run", data=tiny_data)
+    assert folder.batch_rows() == {"mnist": 10, "mnistm": 10, "usps": 10}, "domain labels are no images"
+    # 250 iterations of 2 seconds for 60 images; 3 tests and the evaluation of 30 images at a third of that
+    assert estimate_seconds(folder, 250, 2.0) == pytest.approx(500 + 4 * 30 * 2 / 60 / 3)
+    threads, seconds = measure_iteration(folder, 1)
+    assert threads == 1 and 0.001 < seconds < 60

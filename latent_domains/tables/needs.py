@@ -1,0 +1,215 @@
+"""What runs need from outside their folders, LMDBs and weights: is it there, and what makes it?"""
+
+import shlex
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from latent_domains.common.artefact import Artefact
+from latent_domains.data.lmdb_folder import is_lmdb
+from latent_domains.data.sets.published import IMAGE_SETS
+from latent_domains.experiment.batches import is_joined, join_options
+from latent_domains.experiment.datasets import DATASETS, STYLE_IS_OF, Dataset
+from latent_domains.experiment.experiment import Experiment
+from latent_domains.experiment.networks import NETWORKS, at_hand
+from latent_domains.tables.definition import Run, data_folder, run_path
+from latent_domains.tables.options import Config
+
+FETCHED = ("digits", "digits_hard", "office_caltech_surf")
+"""Datasets that ``tools.get_data`` makes of what it downloads."""
+
+
+@dataclass(frozen=True)
+class Need(Artefact):
+    """LMDBs or weights (``paths``) that one of our programs makes.
+
+    ``job`` begins with the rule of the Snakefile: fetch, which may need a network, or derive. ``title`` names it, with
+    a verb. ``argv`` are the program and its arguments; ``parallel`` ones take ``--jobs``. ``made_by`` is the command as
+    users type it, by default the same. ``impossible`` says why nothing, or not the workflow, can make it.
+    """
+
+    job: str
+    title: str
+    paths: tuple[Path, ...]
+    argv: tuple[str, ...] = ()
+    needs: tuple["Need", ...] = ()
+    parallel: bool = False
+    made_by: str = ""
+    impossible: str = ""
+
+    def is_there(self, *, force: bool = False) -> bool:
+        return not self._lacks
+
+    @property
+    def _lacks(self) -> list[Path]:
+        return [path for path in self.paths if not (path.is_file() or is_lmdb(path))]
+
+    @property
+    def obstacle(self) -> str:
+        """Say why the workflow cannot make it; empty if it can. It does not know where a user's own data come from."""
+        return self.impossible or ("" if self.argv else self.why_missing())
+
+    def command(self, jobs: int | None = None) -> list[str]:
+        """Return the command line."""
+        return ["python", "-m", *self.argv, *(["--jobs", str(jobs)] if self.parallel and jobs else [])]
+
+    def why_missing(self) -> str:
+        """Name what is missing first and the commands from there on."""
+        first, *others = self.missing()
+        if not (first.argv or first.made_by):
+            return first.impossible
+        lacks = first._lacks
+        names = ", ".join(f"{path.parent.name}/{path.name}" for path in lacks)
+        what = first.title if len(lacks) == len(first.paths) else f"{names} {'are' if len(lacks) > 1 else 'is'}"
+        commands = [each.made_by or shlex.join(each.command()) for each in (first, *others)]
+        return f"{what} not on this machine: {', then '.join(commands)}"
+
+
+def is_pretrained(run: Run) -> bool:
+    """Whether the paper starts a run with ImageNet's weights: no baselines, and no nets that begin at random."""
+    return isinstance(run, Experiment) and bool(NETWORKS[run.data.network].weights)
+
+
+def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
+    """Name what a run lacks in a data folder and the command that makes it; empty if nothing is missing."""
+    name = run_path(run)
+    needs = Needs(Config(data=data), {name: run}, {name} if per_seed else set())
+    return next((need.why_missing() for need in needs.of(run) if not need.is_there()), "")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What ``runs``, by DATASET/NAME, need; those named in ``per_seed`` have LMDBs for each seed."""
+
+    config: Config
+    runs: Mapping[str, Run]
+    per_seed: Set[str]
+
+    def of(self, run: Run) -> list[Need]:
+        """List all that a run reads, whether it is there or not."""
+        data, folder = run.data, self.data_folder(run)
+        joined, style = {}, ()
+        if isinstance(run, Experiment):
+            train, tests, style = run.batch_inputs, run.task.tests.values(), run.style_lmdbs
+            joined = {folder / data.train_lmdb(part): part for part in train if is_joined(run, part)}
+        else:
+            train, tests = (*run.sources, *run.targets), run.targets
+        lmdbs = [folder / name for name in (*map(data.train_lmdb, train), *map(data.test_lmdb, tests))]
+        needs = [self._join(run, part, mixture) for mixture, part in joined.items()]
+        needs.append(self._build(run, *(lmdb for lmdb in lmdbs if lmdb not in joined)))
+        if style:
+            needs.append(self._find_style(run))
+        if begin := self.weights(run):
+            needs.append(self._get_weights(data.network, begin))
+        return needs
+
+    def missing(self, run: Run) -> Iterator[Need]:
+        """All that is missing for a run, in the order in which it is made."""
+        for need in self.of(run):
+            yield from need.missing()
+
+    def obstacle(self, run: Run) -> str:
+        """Say why a run cannot be made here; empty if it can, even if something must be fetched first."""
+        return next((need.obstacle for need in self.missing(run) if need.obstacle), "")
+
+    def data_folder(self, run: Run) -> Path:
+        """Return the folder of a run's LMDBs."""
+        return data_folder(self.config.data, run.seed, per_seed=run_path(run) in self.per_seed)
+
+    def weights(self, run: Run) -> Path | None:
+        """Return the weights file that a run starts with, one that is at hand; None for random weights."""
+        if self.config.weights or not is_pretrained(run):
+            return None
+        return self._weights_folder / at_hand(run.data.network, self._weights_folder).caffemodel(run.num_domains)
+
+    def _join(self, run: Experiment, part: str, mixture: Path) -> Need:
+        """The LMDB of an undivided mixture, in the order of its seed where each seed has LMDBs of its own."""
+        folder, name = mixture.parent, f"{self._name(mixture.parent)}/{mixture.name}"
+        seed = ["--seed", str(run.seed)] if self.data_folder(run) != self.config.data else []
+        argv = ("tools.join_lmdbs", *seed, *join_options(run, self.data_folder(run), part))
+        divided = self._build(run, *(self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources))
+        return Need(f"derive/{self._name(folder)}.{mixture.name}", f"{name} is", (mixture,), argv, (divided,))
+
+    def _build(self, run: Run, *lmdbs: Path) -> Need:
+        """LMDBs of a run's dataset."""
+        data, folder = run.data, self.data_folder(run)
+        if data.name in DATASETS and not data.extracted:
+            return self._get_data(data, folder, *lmdbs)
+        known = data.name in DATASETS
+        job = f"{'derive' if known else 'fetch'}/{data.name}"
+        need = Need(job, f"{title(data.name)} is", lmdbs, made_by=data.made_by)
+        if not known:
+            return need
+        backbone = data.features.backbone
+        chosen = at_hand(backbone, self._weights_folder)
+        if chosen.file.package:
+            return self._extracted(need, run, ["--backbone", backbone])
+        file = self._weights_folder / chosen.caffemodel(0)
+        return self._extracted(need, run, ["--weights", str(file)], self._get_weights(backbone, file))
+
+    def _get_data(self, data: Dataset, folder: Path, *lmdbs: Path) -> Need:
+        """LMDBs of a set of images in a data folder, from its archive or a download."""
+        options, made_by = [data.name, "--out", str(folder)], data.made_by
+        if data.folder:
+            options += ["--image-size", str(data.crop)]
+        if folder != self.config.data:
+            options += ["--seed", folder.name.removeprefix("seed")]
+            options += ["--downloads", str(self.config.data / "downloads")] if data.name in FETCHED else []
+            made_by += f" --seed N --out {data_folder(self.config.data, 'N', per_seed=True)} for each seed N"
+        impossible = ""
+        if archived := data.name in IMAGE_SETS:
+            options += ["--images", str(self.config.images)]
+            if not self.config.images:
+                where = "--config images=DIR names its unpacked archive"
+                impossible = f"{title(data.name)} is not on this machine: {where}"
+        job, argv = f"fetch/{self._name(folder / data.lmdbs)}", ("tools.get_data", *options)
+        return Need(job, f"{title(data.name)} is", lmdbs, argv, (), archived, made_by, impossible)
+
+    def _find_style(self, run: Experiment) -> Need:
+        """The statistics of style of a run's images."""
+        data, lmdbs = run.data, tuple(self.data_folder(run) / lmdb for lmdb in run.style_lmdbs)
+        job, made_by, of = f"derive/{data.style}", data.style_made_by, f"statistics of style of {title(data.images)}"
+        if not made_by:
+            return Need(job, "", lmdbs, impossible=f"there are no {of}: {STYLE_IS_OF}")
+        need = Need(job, f"the {of} are", lmdbs, made_by=made_by)
+        return self._extracted(need, run, ["--style"]) if data.images in DATASETS else need
+
+    def _extracted(self, need: Need, run: Run, backbone: list[str], *weights: Need) -> Need:
+        """Features or statistics of style of a run's images, which one program extracts."""
+        images, data = DATASETS[run.data.images], self.config.data
+        stored = (data / images.name / Path(run.data.train_lmdb(domain)).name for domain in run.data.domains)
+        argv = ("tools.extract_features", images.name, *backbone, "--data", str(data))
+        return replace(need, argv=argv, needs=(self._get_data(images, data, *stored), *weights), parallel=True)
+
+    def _get_weights(self, network: str, file: Path) -> Need:
+        """Weights that nets of a network begin from, for nets of each number of domains."""
+        chosen = at_hand(network, self._weights_folder)
+        options = [chosen.name, "--out", str(self._weights_folder)]
+        for number in self._num_domains[network] if chosen.converted else ():
+            options += ["--num-domains", str(number)]
+        what = f"{self._name(file)}, which the net begins from, is"
+        return Need(f"fetch/weights/{chosen.name}", what, (file,), ("tools.get_weights", *options))
+
+    @cached_property
+    def _num_domains(self) -> dict[str, list[int]]:
+        """How many domains the mDA nets of each network have."""
+        found: dict[str, set[int]] = {}
+        for run in self.runs.values():
+            if isinstance(run, Experiment):
+                found.setdefault(run.data.network, set()).add(run.num_domains)
+        return {network: sorted(numbers - {0}) for network, numbers in found.items()}
+
+    @property
+    def _weights_folder(self) -> Path:
+        return self.config.data / "weights"
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.config.data).as_posix()
+
+
+def title(dataset: str) -> str:
+    """Return a dataset's name for sentences."""
+    images = DATASETS[dataset].images if dataset in DATASETS else dataset
+    name = IMAGE_SETS[images].title if images in IMAGE_SETS else images
+    return name if images == dataset else f"the set of {dataset.removeprefix(f'{images}_')} features of {name}"
