@@ -78,10 +78,6 @@ class Cluster:
         lines = self.run("squeue", "--noheader", f"--states={states}", "--format=%i|%k").splitlines()
         return dict(line.split("|", 1) for line in lines)
 
-    def state(self, job: str) -> str:
-        """SLURM's word for what became of a job."""
-        return self.run("squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job}")
-
 
 @contextmanager
 def cluster(folder: Path, *, cores: int = 2, memory: int = 4000) -> Iterator[Cluster]:

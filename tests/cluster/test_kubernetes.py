@@ -1,74 +1,31 @@
-"""The Kubernetes profile before a stand-in for the API server: the Jobs that it would start, and their commands."""
+"""The Kubernetes profile: what its files name, and how its executor differs from Snakemake's."""
 
 import re
-import shlex
-import subprocess
-from pathlib import Path
+import sys
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from latent_domains.common.program import ROOT
-from latent_domains.experiment.experiment import Experiment, make_experiment
-from latent_domains.runs.run_folder import RunFolder
-from latent_domains.runs.run_state import State, state_of
-from latent_domains.runs.write import write_run
-from tests.cluster.kubernetes_api import Api, environment, serving
 
 PROFILE = ROOT / "experiments" / "profiles" / "kubernetes"
 pytest.importorskip("snakemake_executor_plugin_kubernetes", reason="not installed (requirements/workflow.txt)")
 
 
-def tiny_experiment() -> Experiment:
-    return make_experiment("digits", "source_only", batch_size=4, iterations=6)
+def test_executor_begins_in_the_shared_folder_and_reads_the_log_of_a_pod_that_failed(monkeypatch):
+    monkeypatch.syspath_prepend(PROFILE / "plugins")
+    import snakemake_executor_plugin_kubernetes_volume as plugin
 
-
-def snakemake(api: Api, work: Path, runs: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Train the run folders ``runs`` of ``work`` as the profile does."""
-    command = ["snakemake", "--profile", PROFILE, "--snakefile", ROOT / "tests/cluster/runs.smk", "--directory", work]
-    command += ["--latency-wait", "10", "--seconds-between-status-checks", "1", *options]
-    return subprocess.run(
-        [*map(str, command), "--config", f"runs={runs}", "--", "all"],
-        cwd=ROOT,
-        env=environment(api, PROFILE / "plugins"),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
-@pytest.mark.program
-def test_runs_become_jobs_and_one_that_fails_is_tried_again_and_stops_no_other(tiny_data, tmp_path):
-    work = tmp_path / "work"
-    for name in ("a", "b"):
-        write_run(tiny_experiment(), work / name, data=tiny_data, solver_mode="CPU")
-    (work / "a" / "train.prototxt").write_text("nothing")
-    (tmp_path / "api").mkdir()
-    gpu = ["--set-resources", "train:gpu=1", "train:gpu_manufacturer='nvidia'"]
-    with serving(tmp_path / "api") as api:
-        done = snakemake(api, work, "['a', 'b']", "--restart-times", "1", "--jobs", "1", "--keep-going", *gpu)
-        logs = {name: api.log(name) for name in api.jobs}
-    assert done.returncode == 1 and "WorkflowError: Kubernetes" not in done.stderr, done.stderr
-    assert sorted(state_of(RunFolder.load(work / name)).state for name in ("a", "b")) == [State.FAILED, State.FINISHED]
-    failed = {name for name, log in logs.items() if "train.prototxt" in log}
-    assert len(api.jobs) == 3 and len(failed) == 2
-    assert set(api.deleted) == {*api.jobs, *api.secrets}, "nothing is left in the cluster"
-    kept = [file.read_text() for file in (work / ".snakemake").rglob("*.log") if file.stem in api.jobs]
-    assert len(kept) == 2 and all("train.prototxt" in log for log in kept)
-
-    [name] = api.jobs.keys() - failed
-    pod = api.pod(name)
-    [container] = pod["containers"]
-    assert container["image"] == "latent-domains" and pod["restartPolicy"] == "Never"
-    assert {"name": "latent-domains", "mountPath": "/work"} in container["volumeMounts"]
-    claims = {v["name"]: v.get("persistentVolumeClaim", {}).get("claimName") for v in pod["volumes"]}
-    assert claims["latent-domains"] == "latent-domains"
-    limits = container["resources"]["limits"]
-    assert limits["nvidia.com/gpu"] == container["resources"]["requests"]["nvidia.com/gpu"] == "1"
-    assert limits["memory"] == "4000M" and limits["cpu"] == "1000m"
-    assert [toleration["key"] for toleration in pod["tolerations"]] == ["nvidia.com/gpu"]
-    command = container["args"][1]
-    assert f"cd {shlex.quote(str(work))} && " in command and "--default-storage-provider" not in command
+    monkeypatch.setitem(sys.modules, plugin.__name__, plugin)
+    monkeypatch.setattr(plugin.original.Executor, "__post_init__", lambda _: None)
+    executor = plugin.Executor.__new__(plugin.Executor)
+    executor.kubeapi = SimpleNamespace(read_namespaced_pod_log=lambda **options: options)
+    executor.workflow = SimpleNamespace(workdir_init="/work/a b")
+    executor.__post_init__()
+    assert executor.kubeapi.read_namespaced_pod_log(name="x", previous=True) == {"name": "x", "previous": False}
+    assert executor.get_job_exec_prefix(None) == "cd '/work/a b'"
+    assert not plugin.common_settings.implies_no_shared_fs and not plugin.common_settings.job_deploy_sources
 
 
 def test_the_manifest_and_the_profile_name_the_same_things():

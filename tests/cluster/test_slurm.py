@@ -1,6 +1,5 @@
-"""The SLURM profile on a real SLURM of one node: a whole table, and runs that are cut off or fail."""
+"""The SLURM profile on a real SLURM of one node: a whole table, and runs that are cut off."""
 
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -72,61 +71,32 @@ def test_a_table_is_made_of_jobs(slurm, tiny_data, tmp_path):
     assert make() == ["COMPLETED"] * 5, "one more for one record, and the report"
 
 
-def test_what_is_cut_off_goes_on_and_what_fails_says_why(slurm, tiny_data, tmp_path):
-    """A job nears its time limit, another is cancelled, a third cannot work."""
+def test_a_job_that_is_cut_off_goes_on(slurm, tiny_data, tmp_path):
+    """One nears its time limit, another is cancelled."""
     endless = make_experiment("digits", "source_only", batch_size=4, iterations=1_000_000)
-    limited, cancelled, broken = (
-        write_run(endless, tmp_path / name, data=tiny_data, solver_mode="CPU")
-        for name in ("limited", "cancelled", "broken")
+    limited, cancelled = (
+        write_run(endless, tmp_path / name, data=tiny_data, solver_mode="CPU") for name in ("limited", "cancelled")
     )
-    net = broken.net("train")
-    net.write_text(net.read_text().replace('type: "Pooling"', 'type: "Puling"'))
     resources = ("mem_mb=500", "runtime=3", "slurm_extra='--signal=TERM@60'")
-    runs = "runs=['limited','cancelled','broken']"
+    runs = "runs=['limited','cancelled']"
     process = submit(slurm, tmp_path, *RUNS, "--default-resources", *resources, "--config", runs, "--", "all")
+    begins = {}
     try:
         wait("a run to cancel", lambda: state_of(cancelled).iteration >= 20, process)
-        job = next(number for number, what in slurm.jobs().items() if "cancelled" in what)
-        slurm.run("scancel", job)
-        wait("a stop", lambda: state_of(cancelled).state is State.INTERRUPTED, process)
-        at_cancel = stopped_with_a_snapshot(cancelled)
-        cancelled = lasting(cancelled, at_cancel + 20)
-        wait("a stop", lambda: state_of(limited).state is State.INTERRUPTED, process)
-        at_limit = stopped_with_a_snapshot(limited)
-        limited = lasting(limited, at_limit + 20)
+        slurm.run("scancel", next(number for number, what in slurm.jobs().items() if "cancelled" in what))
+        for folder in (cancelled, limited):
+            wait("a stop", lambda folder=folder: state_of(folder).state is State.INTERRUPTED, process)
+            begins[folder.path] = stopped_with_a_snapshot(folder)
+            lasting(folder, begins[folder.path] + 20)
         output, _ = process.communicate(timeout=900)
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 1, output
-    assert slurm.state(job) == "CANCELLED"
-    assert "TIMEOUT" not in slurm.run("squeue", "--noheader", "--states=all", "--format=%T"), "it ended by itself"
-    for folder, start in ((cancelled, at_cancel), (limited, at_limit)):
-        assert state_of(folder).state is State.FINISHED, output
-        sessions = folder.read_record().training.sessions
+    assert process.returncode == 0, output
+    for path, start in begins.items():
+        sessions = RunFolder.load(path).read_record().training.sessions
         assert [session.ended for session in sessions][-2:] == ["stopped", "finished"]
         assert sessions[-1].from_iteration == start
-    state = state_of(broken)
-    assert state.state is State.FAILED and "layer pool1 (Puling) is not allowed" in state.note
-    logs = (tmp_path / ".snakemake" / "slurm_logs").rglob("*.log")
-    assert any("layer pool1 (Puling) is not allowed" in log.read_text() for log in logs)
-
-
-def test_ctrl_c_ends_the_jobs_too_with_a_snapshot(slurm, tiny_data, tmp_path):
-    endless = make_experiment("digits", "source_only", batch_size=4, iterations=1_000_000)
-    folder = write_run(endless, tmp_path / "run", data=tiny_data, solver_mode="CPU")
-    process = submit(slurm, tmp_path, *RUNS, "--config", "runs=['run']", "--", "all")
-    try:
-        wait("an iteration", lambda: state_of(folder).iteration >= 20, process)
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=300)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 1, output
-    wait_until(lambda: not slurm.jobs("pending,running,completing"), "an end of the jobs", every=0.5)
-    assert state_of(folder).state is State.INTERRUPTED
-    stopped_with_a_snapshot(folder)
 
 
 def stopped_with_a_snapshot(folder: RunFolder) -> int:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from latent_domains.common.program import ROOT
-from tests.docker.patched import unpack
 from tests.isa import IS_X86
 
 PREFIX = ROOT / ".caffe"
@@ -261,58 +260,6 @@ def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
 
 
 @pytest.mark.program
-def test_an_interrupted_build_that_was_moved_is_begun_anew(tmp_path: Path, checkout: Path) -> None:
-    """CMake would end it: its cache has the folder's name."""
-    old, new = tmp_path / "old", tmp_path / "new"
-    refused(tmp_path / "p", "step 'unpack' failed", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=old)
-    (old / "caffe-cpu/source").mkdir()
-    refused(tmp_path / "p", "step 'configure' failed", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=old)
-    old.rename(new)
-    refused(tmp_path / "p", "step 'unpack' failed", CAFFE_SRC=checkout, CAFFE_BUILD_DIR=new)
-
-
-@pytest.mark.program
-def test_a_build_on_a_file_system_without_locks(tmp_path: Path, checkout: Path) -> None:
-    no_locks = {"BASH_FUNC_flock%%": "() { echo flock: 9: Function not implemented >&2; return 65; }"}
-    env = {"CAFFE_SRC": checkout, "CAFFE_BUILD_DIR": tmp_path / "build", **no_locks}
-    result = build(tmp_path / "p", **env)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert "step 'unpack' failed" in result.stderr and "flock" not in result.stderr
-
-
-@pytest.mark.program
-def test_a_folder_with_parentheses(tmp_path: Path) -> None:
-    """What pycaffe's CMake tells a shell, of the patched file, for a library of one line."""
-    unpack(tmp_path, "31-folder-names.patch", "python/CMakeLists.txt")
-    patched = (tmp_path / "python/CMakeLists.txt").read_text()
-    told = patched[patched.index("if(UNIX OR APPLE)") : patched.index("# ---[ Install")]
-    project = tmp_path / "a (b)"
-    (project / "python/caffe").mkdir(parents=True)
-    (project / "proto").mkdir()
-    (project / "proto/caffe_pb2.py").write_text("x = 1\n")
-    (project / "one.c").write_text("int one;\n")
-    (project / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.5)\nproject(x C)\nadd_library(pycaffe SHARED one.c)\n"
-        f"set(proto_gen_folder ${{PROJECT_SOURCE_DIR}}/proto)\n{told}"
-    )
-    for command in (["-G", "Ninja", "-S", project, "-B", project / "build"], ["--build", project / "build"]):
-        done = subprocess.run(["cmake", *command], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert (project / "python/caffe/proto/caffe_pb2.py").exists() and (project / "python/caffe/_caffe.so").is_symlink()
-
-
-@pytest.mark.program
-def test_an_interpreter_whose_path_env_takes_for_a_variable(tmp_path: Path) -> None:
-    script = (ROOT / "docker/build_caffe.sh").read_text()
-    (step,) = re.findall(r"^step try-pycaffe .*$", script, re.MULTILINE)
-    defined = "".join(re.findall(r"^try_pycaffe\(\) .*\n", script, re.MULTILINE))
-    (tmp_path / "a=b").mkdir()
-    python = interpreter(tmp_path / "a=b", "exit 0")
-    done = subprocess.run(["bash", "-c", f'new=.; python="$0"; step() {{ shift; "$@"; }}\n{defined}{step}', python])
-    assert done.returncode == 0
-
-
-@pytest.mark.program
 def test_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
     python = interpreter(tmp_path, f'exec {Path(sys.executable).resolve()} -S "$@"')
     refused(tmp_path / "p", "it lacks numpy, scipy, scikit-image, protobuf, six", PYTHON=python)
@@ -321,15 +268,6 @@ def test_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     assert "was not made by this script: name a new or empty folder" in build(tmp_path).stderr
     assert (tmp_path / "file").read_text() == "precious"
-
-
-@pytest.mark.program
-def test_nothing_of_the_callers_shell_but_what_is_named(tmp_path: Path) -> None:
-    python = interpreter(tmp_path, f'env >"{tmp_path}/env"; exit 1')
-    leaks = dict.fromkeys(("CMAKE_PREFIX_PATH", "OpenCV_DIR", "CPATH", "LD_LIBRARY_PATH", "CXXFLAGS"), str(tmp_path))
-    refused(tmp_path / "p", "cannot serve pycaffe", PYTHON=python, https_proxy="proxy", **leaks)
-    names = {line.split("=")[0] for line in (tmp_path / "env").read_text().splitlines()}
-    assert "https_proxy" in names and not leaks.keys() & names
 
 
 # The patches

@@ -143,13 +143,6 @@ def test_the_command_has_no_rights_of_root(workspace: Path) -> None:
 
 
 @as_root
-def test_the_groups_that_were_added_stay_without_root_s(workspace: Path) -> None:
-    """docker run --group-add: of devices or of data that a group may read."""
-    become = ("setpriv", "--groups", "0,44,777")
-    assert entered(workspace, "id", "-G", become=become) == f"{IMAGE_USER} 44 777"
-
-
-@as_root
 def test_a_user_that_no_file_knows(workspace: Path) -> None:
     """--user UID:GID: the entry point is that user from the start, and owns nothing."""
     become = ("setpriv", "--reuid", str(USER), "--regid", str(GROUP), "--clear-groups")
@@ -172,16 +165,6 @@ def test_root_that_is_only_a_name(workspace: Path) -> None:
     os.chown(workspace / "runs", USER, GROUP)
     assert entered(workspace, "sh", "-c", f"id -u; touch {workspace}/runs/result", become=become) == "0"
     assert (workspace / "runs/result").stat().st_uid == USER
-
-
-@as_root
-def test_root_without_the_right_to_change(workspace: Path) -> None:
-    """A container with --cap-drop ALL."""
-    os.chown(workspace / "runs", USER, GROUP)
-    result = enter(workspace, "id", become=("setpriv", "--bounding-set=-all", "--inh-caps=-all"))
-    assert (result.returncode, result.stdout) == (1, "")
-    message = f"root may not become user {USER} here: start the container with --user {USER}:{GROUP}"
-    assert result.stderr == f"entrypoint: {message}\n"
 
 
 # How it is run
@@ -227,7 +210,6 @@ def test_health_without_gpus_is_that_caffe_runs(variant: str) -> None:
     ("module", "cuda", "old"),
     [
         ("NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC 2023", "13", "535"),
-        ("NVIDIA UNIX Open Kernel Module for x86_64  575.57.08  Release Build  (root@localhost)", "13", "575"),
         ("NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (root@localhost)", "13", None),
         ("NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC 2023", "11.8", None),
     ],

@@ -66,42 +66,19 @@ def test_an_environment_of_a_python_that_debian_replaced_is_made_anew(tmp_path: 
     assert not (venv / ".torch-key").exists() and not (venv / ".setup-key").exists()
 
 
-PROGRAM = "import sys\nprint(sys.prefix, *sys.argv[1:])\n"
-ASIDE = """#!/bin/sh
-'''exec' {} "$0" "$@"
-' '''
-"""
-"""What pip writes where the path of the interpreter is long or, then in quotes, has a space."""
-
-
-@pytest.mark.parametrize("to", ["b c", "b" * 120])
-def test_commands_of_an_environment_that_was_moved_are_mended(to: str, tmp_path: Path) -> None:
-    """Whatever folder it was moved to, also one whose path the old one ends in; and they are only once."""
-    venv = tmp_path / to / ".venv"
-    was = tmp_path / "x" / venv.relative_to("/")
+def test_commands_of_an_environment_that_was_moved_are_mended(tmp_path: Path) -> None:
+    was, venv = tmp_path / "old" / ".venv", tmp_path / "a new" / ".venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", was], check=True)
     stamped(was)
-    heads = {"pip": f"#!{was}/bin/python3\n", "a": f"#!{was}/bin/python\n", "b": ASIDE.format(f"{was}/bin/python3.11")}
-    heads |= {"c": ASIDE.format(f'"{was}/bin/python"'), "other": "#!/bin/sh\necho other; exit\n"}
-    for name, head in heads.items():
-        (was / "bin" / name).write_text(head + PROGRAM)
-        (was / "bin" / name).chmod(0o755)
-    (was / "bin" / "__pycache__").mkdir()  # pip compiles commands that are called *.py
+    command = was / "bin" / "pip"
+    command.write_text(f"#!{was}/bin/python\nimport sys\nprint(sys.prefix, *sys.argv[1:])\n")
+    command.chmod(0o755)
     assert install("--check", was).returncode == 0
     assert install(was, "dev").stdout == ""
-    venv.parent.mkdir()
-    was.rename(venv)
-    link = tmp_path / "link"
-    link.symlink_to(venv)
-    for path in (venv, link):
-        assert install("--check", path).returncode == 1
-    result = install(link, "dev")
+    was.parent.rename(venv.parent)
+    assert install("--check", venv).returncode == 1
+    result = install(venv, "dev")
     assert (result.returncode, result.stdout, result.stderr) == (0, f"{venv} was moved: telling its commands\n", "")
-    for name in heads:
-        shown = subprocess.run([venv / "bin" / name, "1 2"], capture_output=True, text=True, check=True).stdout
-        assert shown == ("other\n" if name == "other" else f"{venv} 1 2\n")
-    activate = (venv / "bin/activate").read_text()
-    assert str(venv) in activate and str(was) not in activate
-    for path in (venv, link):
-        assert install("--check", path).returncode == 0
-    assert install(venv, "dev").stdout == ""
+    shown = subprocess.run([venv / "bin" / "pip", "1 2"], capture_output=True, text=True, check=True).stdout
+    assert shown == f"{venv} 1 2\n" and str(was) not in (venv / "bin/activate").read_text()
+    assert install("--check", venv).returncode == 0

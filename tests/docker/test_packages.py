@@ -83,15 +83,6 @@ def test_a_system_of_another_age_is_told_what_is_needed(python: str, system, tmp
     assert " install " not in (tmp_path / "calls").read_text()
 
 
-def test_a_component_that_apt_does_not_know_is_named(system, tmp_path: Path) -> None:
-    result = system("two")
-    assert result.returncode == 1 and result.stderr.count("\n") == 1
-    assert "no-such-driver, which is in Debian's components contrib non-free: add them" in result.stderr
-    assert " install " not in (tmp_path / "calls").read_text()
-    assert system("two", known="yes").returncode == 0
-    assert " install -y --no-install-recommends no-such-driver no-such-other\n" in (tmp_path / "calls").read_text()
-
-
 def test_the_libraries_of_a_build_are_found() -> None:
     """What Caffe is linked to itself, by the names that packages have here; no library of a library."""
     if not (ROOT / ".caffe/lib/libcaffe.so").exists() or shutil.which("objdump") is None:

@@ -56,18 +56,6 @@ def test_packages_are_taken_for_the_real_ones(made: Path) -> None:
         assert fields["Replaces"] == real
 
 
-def symbols(file: Path, which: str) -> set[str]:
-    listed = subprocess.run(["nm", "-D", which, file], check=True, capture_output=True, text=True).stdout
-    return {line.split()[-1].partition("@")[0] for line in listed.splitlines()}
-
-
-def test_opencv_finds_each_function_of_gdal_that_it_names(library: Path) -> None:
-    """Debian's OpenCV is linked to bind them all at the start: a missing one would end every program."""
-    named = {name for name in symbols(IMGCODECS, "--undefined-only") if "GDAL" in name}
-    assert "GDALOpen" in named
-    assert named == symbols(library, "--defined-only")
-
-
 def test_caffe_reads_images_without_gdal(library: Path, tmp_path: Path) -> None:
     image = np.zeros((8, 9, 3), np.uint8)
     for name in ("a.png", "b.jpg"):
