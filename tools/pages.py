@@ -1,10 +1,10 @@
-"""Write the figures of the kept records into the pages that show them: docs/ and results/.
+"""Write the figures of the kept records into the tables of pages that show them: docs/ and results/.
 
     python -m tools.pages                       all pages
     python -m tools.pages --check               write nothing; an error if a page is not as it would be written
     python -m tools.pages results/branch.md     one page
 
-A figure stands between <!-- from results/NAME: … --> and <!-- end -->; docs/extending.md shows how.
+A table stands between <!-- from results/NAME: … --> and <!-- end -->; docs/extending.md shows how.
 """
 
 if __name__ == "__main__":

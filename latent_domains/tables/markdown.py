@@ -130,7 +130,7 @@ def _class_mean(result: Result) -> str:
 def _domains(result: Result) -> list[str]:
     """Each of DOMAINS, empty where there is none."""
     found = result.domains
-    return [format(found[name], form) if name in found else "" for name, form in DOMAINS.items()]
+    return [format(found[name], one.form) if name in found else "" for name, one in DOMAINS.items()]
 
 
 def _paper(value: float | None, row: RowResults, notes: Notes) -> str:

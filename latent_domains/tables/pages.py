@@ -1,13 +1,6 @@
-"""Pages whose numbers come from kept records: what stands between two comments is written by ``make pages``.
+"""Pages with tables of kept records: their cells, between two comments, are written by ``make pages``.
 
-A figure in a sentence names a row, a column if it is not the mean of all, and a template of ``tables/figures.py``:
-
-    on Sketch <!-- from results/pacs: DIAL; Sketch; {accuracy} -->64.9<!-- end --> %
-
-With the column ``*`` it is each column's, "a, b, c and d". A row with ``*`` or ``?`` stands for all rows of such names,
-and the figure goes from the least to the most of them; "ROW less ROW" is a row with the one that ``{less}`` is from.
-
-A table's marker stands alone on a line. Heading and first cells are yours; the other cells are filled:
+Each comment stands alone on a line. Heading and first cells are yours; the other cells are filled:
 
     <!-- from results/pacs: {accuracy} ({class mean}); {accuracy}; {less DIAL over targets} -->
     | seed 0 | Sketch | Photo | mean | less DIAL |
@@ -16,27 +9,197 @@ A table's marker stands alone on a line. Heading and first cells are yours; the 
     <!-- end -->
 
 The first cell names a row; a comment in it, ``| ours <!-- mDA --> |``, names one that readers shall see otherwise. The
-headings that are the table's columns share a template, each other heading has its own, which is on the mean. If the
-marker names a row before its templates, the first cells are columns; if it names a column, all cells are of it.
+headings that are the table's columns share a template, each other heading has its own, which is on the mean of the
+columns. If the marker names a column before its templates, all cells are of it. ``results/NAME`` and
+``results/archive/NAME`` have the table experiments/NAME.yaml; ``results/NAME of OTHER`` has that of OTHER, and
+``results/NAME, seeds 4 to 9`` is of these alone. What is not run is –, what a row does not have is blank.
 
-``results/NAME`` and ``results/archive/NAME`` have the table experiments/NAME.yaml; ``results/NAME of OTHER`` has that
-of OTHER, and ``results/NAME, seeds 4 to 9`` is of these alone. What is not run is –, what a row does not have is blank.
+A template is a text with figures in braces; ``{accuracy:2}`` has two decimals:
+
+    accuracy, class mean        in %
+    largest share               in %, of the images in the largest latent domain
+    purity, NMI                 of latent and true domains
+    recall of CLASS             in %
+    n, paper                    number of seeds; the paper's accuracy
+    accuracy ±                  mean and standard deviation
+    less ROW                    difference from a row and its 95 % interval, in points, paired by seed
+    less ROW over targets       the same, paired by the table's columns
+    gain over ROW               the difference alone; ROW may be ``the paper``
+
+The first four are means over seeds or, on the mean of several columns, means over columns. ``{purity of seeds}`` lists
+the values, ``{purity range}`` is the least to the most of them.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
+from statistics import fmean
+
+import numpy as np
 
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.tables.figures import MEAN, PAPER, RESULTS, Kept, Place
-from latent_domains.tables.results import NOTHING
+from latent_domains.runs.record import Record
+from latent_domains.tables.definition import EXPERIMENTS, Table, load
+from latent_domains.tables.markdown import signed
+from latent_domains.tables.records import Records
+from latent_domains.tables.results import (
+    CLASS_MEAN,
+    DOMAINS,
+    NOTHING,
+    Result,
+    RowResults,
+    difference,
+    over_columns,
+    paired_difference,
+    results,
+)
 
-_MARKER = re.compile(r"<!--\s*from\s+results/([^:>]*):(.*?)-->(.*?)<!--\s*end\s*-->", re.DOTALL)
+RESULTS = ROOT / "results"
+"""Folder of the kept records."""
+
+MEAN = "mean"
+"""The heading of the mean over a table's columns."""
+
+_MARKER = re.compile(r"(<!--\s*from\s+results/([^:>]*):(.*?)-->\n)(.*?)(?=[ \t]*<!--\s*end\s*-->)", re.DOTALL)
 _BEGIN = re.compile(r"<!--\s*from\s+results/")
 _TABLE = re.compile(r"([\w/-]+)(?: of (\w+))?(?:, seeds (\d+) to (\d+))?")
-_LINE_START = re.compile(r"\s*((>|[*+-]|\d+\.)\s+)*")
 _COMMENT = re.compile(r"<!--\s*(.*?)\s*-->")
+_FIGURE = re.compile(r"\{([^{}:]+?)( of seeds| range)?(?::(\d))?\}")
+_COMPARED = re.compile(r"(less|gain over) (.+?)( over targets)?")
+_RECALL = "recall of "
+
+
+@dataclass(frozen=True)
+class KeptTable:
+    """A table, of the records that are kept in ``folder``."""
+
+    table: Table
+    folder: Path
+
+    @classmethod
+    @cache
+    def load(cls, name: str) -> "KeptTable":
+        """Load the table that a marker names: NAME, NAME of TABLE, or NAME, seeds N to N."""
+        if not (found := _TABLE.fullmatch(name)):
+            raise ProgramError(f"found 'from results/{name}', expected NAME, NAME of TABLE, or NAME, seeds N to N")
+        place, definition, first, last = found.groups()
+        if not (folder := RESULTS / place).is_dir():
+            raise ProgramError(f"{folder}: no such folder, expected one of kept records")
+        seeds = tuple(range(int(first), int(last) + 1)) if first else None
+        return cls(load(EXPERIMENTS / f"{definition or folder.name}.yaml", seeds=seeds), folder)
+
+    @cached_property
+    def records(self) -> Records:
+        return Records(self.folder, ROOT / "data", in_one_file=True)
+
+    @cached_property
+    def rows(self) -> dict[str, RowResults]:
+        return {row.row.name: row for row in results(self.table, self.records)}
+
+    @property
+    def columns(self) -> list[str]:
+        return [column.name for column in self.table.columns]
+
+    def row(self, name: str) -> RowResults:
+        """Find a row by its name. Raises ProgramError if there is none."""
+        if name not in self.rows:
+            raise ProgramError(f"{self.table.name}: found row {name!r}, expected one of {'; '.join(self.rows)}")
+        return self.rows[name]
+
+    def text(self, row: str, column: str, template: str) -> str | None:
+        """Fill a template for a row in a column, or on the MEAN. None if a figure is not there."""
+        if column not in (*self.columns, MEAN):
+            raise ProgramError(
+                f"{self.table.name}: found column {column!r}, expected {', '.join(self.columns)}, {MEAN}"
+            )
+        place = _Place(self, self.row(row), self.columns.index(column) if column in self.columns else None)
+        texts = [(found[0], place.figure(found[1], found[2], found[3])) for found in _FIGURE.finditer(template)]
+        if None in (text for _, text in texts):
+            return NOTHING if template == "{paper}" or not place.result.n else None
+        for figure, text in texts:
+            template = template.replace(figure, text, 1)
+        return template
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A row of a kept table in one column (None: on the mean of the columns)."""
+
+    kept: KeptTable
+    row: RowResults
+    column: int | None
+
+    @property
+    def of_columns(self) -> bool:
+        """Whether it is the mean of several columns."""
+        return self.column is None and len(self.row.cells) > 1
+
+    @property
+    def result(self) -> Result:
+        found = self.row.mean if self.of_columns else self.row.cells[self.column or 0]
+        if found is None:
+            raise ProgramError(f"{self.row.row.name}: found a cited row, expected one of ours")
+        return found
+
+    @property
+    def paper(self) -> float | None:
+        """The paper's accuracy; its mean of several columns is that which it prints."""
+        return self.row.row.paper.mean if self.of_columns else self.row.row.cells[self.column or 0].paper
+
+    def figure(self, name: str, spread: str | None, decimals: str | None) -> str | None:
+        """Write a figure; None if it is not there. Raises ProgramError for an unknown one."""
+        if name == "paper":
+            return None if self.paper is None else f"{self.paper:.{decimals or 1}f}"
+        if name == "n":
+            return str(self.result.n)
+        if name == "accuracy ±":
+            return self.result.in_words() if self.result.n else None
+        if found := _COMPARED.fullmatch(name):
+            return self._compared(*found.groups(), decimals or "1")
+        values, usual = self.values(name), 0 if name.startswith(_RECALL) else 2 if name in ("purity", "NMI") else 1
+        texts = [f"{value:.{decimals or usual}f}" for value in (values if spread else values and [fmean(values)])]
+        if spread == " range" and texts:
+            return f"{min(texts, key=float)} to {max(texts, key=float)}"
+        return " ".join(texts) or None
+
+    def values(self, name: str) -> list[float]:
+        """List a figure's numbers, as the module says; none if the row has not got it."""
+        if name in ("accuracy", CLASS_MEAN):
+            return list((self.result.class_means if name == CLASS_MEAN else self.result.accuracies).values())
+        if self.of_columns:
+            places = (_Place(self.kept, self.row, column) for column in range(len(self.row.cells)))
+            return [fmean(values) for place in places if (values := place.values(name))]
+        if name in DOMAINS:
+            return self.result.domain_values(name)
+        if not name.startswith(_RECALL):
+            raise ProgramError(f"found {{{name}}}, expected accuracy or another figure that {__name__} lists")
+        candidates = self.row.row.cells[self.column or 0].candidates
+        records = map(self.kept.records.read, candidates[0].distinct if len(candidates) == 1 else ())
+        return [_recall(record, name.removeprefix(_RECALL)) for record in records if record is not None]
+
+    def _compared(self, kind: str, name: str, over_targets: str | None, decimals: str) -> str | None:
+        """Write a difference from another row, or from the paper; None if one of them is not there."""
+        if (kind, name) == ("gain over", "the paper"):
+            known = self.paper is not None and self.result.n
+            return signed(self.result.mean - self.paper, int(decimals)) if known else None
+        other = _Place(self.kept, self.kept.row(name), self.column)
+        if other.row is self.row or not (self.result.n and other.result.n):
+            return None
+        if kind == "gain over":
+            return signed(self.result.mean - other.result.mean, int(decimals))
+        by_target = [over_columns(place.row) for place in (self, other)]
+        found = paired_difference(*by_target) if over_targets else difference(self.result, other.result)
+        return found and f"{signed(found.mean, 2)} ({signed(found.low, 2)} to {signed(found.high, 2)})"
+
+
+def _recall(record: Record, name: str) -> float:
+    """The share of a class's test images that are called so, in %."""
+    if name not in (classes := record.classes or []):
+        raise ProgramError(f"{_RECALL}{name}: found no such class, expected one of {', '.join(classes)}")
+    row = np.sum([found.confusion for found in record.targets.values()], axis=0)[classes.index(name)]
+    return float(100 * row[classes.index(name)] / row.sum())
 
 
 def pages() -> list[Path]:
@@ -44,16 +207,7 @@ def pages() -> list[Path]:
     return [*sorted((ROOT / "docs").glob("*.md")), *sorted(RESULTS.rglob("*.md"))]
 
 
-def kept_table(name: str) -> Kept:
-    """Load the table that a marker names: NAME, NAME of TABLE, or NAME, seeds N to N."""
-    if not (found := _TABLE.fullmatch(name)):
-        raise ProgramError(f"found 'from results/{name}', expected NAME, NAME of TABLE, or NAME, seeds N to N")
-    folder, definition, first, last = found.groups()
-    seeds = tuple(range(int(first), int(last) + 1)) if first else None
-    return Kept.load(RESULTS / folder, seeds, definition)
-
-
-def filled(page: Path, load: Callable[[str], Kept] = kept_table) -> str:
+def filled(page: Path, load: Callable[[str], KeptTable] = KeptTable.load) -> str:
     """Return the text of a page with the figures of the records, of tables that ``load`` finds by a marker's name.
 
     Raises ProgramError naming page and line for a marker that cannot be read or filled.
@@ -61,102 +215,37 @@ def filled(page: Path, load: Callable[[str], Kept] = kept_table) -> str:
     text = page.read_text(encoding="utf-8")
     begun, marked = len(_BEGIN.findall(text)), len(_MARKER.findall(text))
     if begun != marked:
-        raise ProgramError(f"{page}: found {begun} markers 'from results/', {marked} of them with ':' and 'end'")
+        raise ProgramError(f"{page}: found {begun} markers 'from results/', {marked} of them of a table with an 'end'")
 
     def marker(match: re.Match[str]) -> str:
-        name, arguments, body = match.groups()
-        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        head, name, arguments, body = match.groups()
         try:
-            body = _body(before, load(" ".join(name.split())), arguments, body)
+            return head + _table(load(" ".join(name.split())), arguments, body)
         except ProgramError as error:
             line = text.count("\n", 0, match.start()) + 1
             raise ProgramError(f"{page}, line {line}: {error}") from error
-        return text[match.start() : match.start(3)] + body + text[match.end(3) : match.end()]
 
     return _MARKER.sub(marker, text)
 
 
-def figure(marker: str, load: Callable[[str], Kept] = kept_table) -> str:
-    """Return what stands after a marker in a sentence: of "pacs: mDA; Sketch; {accuracy}", say."""
-    name, _, arguments = marker.partition(":")
-    return _sentence(load(name), *_names_and_templates(arguments))
-
-
-def _body(before: str, kept: Kept, arguments: str, body: str) -> str:
-    """Write what stands between a marker and its end; ``before`` is what its line begins with."""
-    names, templates = _names_and_templates(arguments)
-    if body.lstrip(" ").startswith("\n"):
-        return _table(kept, names, templates, body)
-    if _LINE_START.fullmatch(before):
-        raise ProgramError("found it at the beginning of a line, where GitHub takes the line for HTML: move a word")
-    text = _sentence(kept, names, templates)
-    return body if body.split() == text.split() else text
-
-
-def _names_and_templates(arguments: str) -> tuple[list[str], list[str]]:
-    parts = [" ".join(part.split()) for part in arguments.split(";")]
-    names = [part for part in parts if "{" not in part]
-    templates = parts[len(names) :]
-    if not templates or names != parts[: len(names)]:
-        raise ProgramError(f"found {'; '.join(parts)!r}, expected names, then templates with {{…}}")
-    return names, templates
-
-
-def _sentence(kept: Kept, names: Sequence[str], templates: Sequence[str]) -> str:
-    """Write a figure, or those of several rows or columns."""
-    if len(templates) > 1 or not 1 <= len(names) <= 2:
-        raise ProgramError(f"found {len(names)} names and {len(templates)} templates, expected ROW; COLUMN; {{…}}")
-    row, column = names[0], names[1] if len(names) > 1 else MEAN
-    rows = [each for each in kept.rows if fnmatchcase(each, row)] if set(row) & set("*?") else [row]
-    places = [_place(kept, each, other) for each in rows for other in (kept.columns if column == "*" else [column])]
-    texts = [place.text(templates[0]) for place in places]
-    if not texts or None in texts:
-        raise ProgramError(f"{row}; {column}: found no records that say {templates[0]}")
-    if len(rows) > 1:
-        return _least_to_most(texts)
-    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
-
-
-def _least_to_most(texts: Sequence[str]) -> str:
-    try:
-        least, *_, most = sorted(texts, key=lambda text: float(text.replace("−", "-")))
-    except ValueError as error:
-        raise ProgramError(f"found {texts[0]!r} of several rows, expected a number of each") from error
-    return f"{least} to {most}"
-
-
-def _place(kept: Kept, row: str, column: str) -> Place:
-    """The place of a row, or of "ROW less ROW", in a column or on the mean."""
-    first, less, other = row.partition(" less ")
-    if column not in (*kept.columns, MEAN):
-        raise ProgramError(f"{kept.table.name}: found column {column!r}, expected {', '.join(kept.columns)} or {MEAN}")
-    number = kept.columns.index(column) if column in kept.columns else None
-    return Place(kept, kept.row(first), number, kept.row(other) if less else None)
-
-
-def _table(kept: Kept, names: Sequence[str], templates: Sequence[str], body: str) -> str:
+def _table(kept: KeptTable, arguments: str, body: str) -> str:
     """Fill the lines of a table below its heading."""
+    templates = [" ".join(part.split()) for part in arguments.split(";")]
+    column = None if "{" in templates[0] else templates.pop(0)
     lines = body.split("\n")
     numbers = [number for number, line in enumerate(lines) if line.lstrip().startswith("|")]
-    if len(numbers) < 3 or len(names) > 1:
-        raise ProgramError("expected a table with a heading below it, and at most one name before the templates")
+    if len(numbers) < 3 or not all("{" in template for template in templates):
+        raise ProgramError(f"found {arguments.strip()!r}, expected templates with {{…}}, and a table below")
     headings = _cells(lines[numbers[0]])[1:]
-    given = names[0] if names else None
-    columns = kept.columns if given is None else []
-    of_headings = list(_of_headings(headings, templates, columns))
+    of_headings = list(_of_headings(headings, templates, kept.columns if column is None else []))
     for number in numbers[2:]:
         first = _cells(lines[number])[0]
         alias = _COMMENT.search(first)
-        name = alias[1] if alias else first
         cells = [first]
         for heading, template in zip(headings, of_headings, strict=True):
-            if given is None:
-                place = _place(kept, name, heading if heading in columns else MEAN)
-            else:
-                place = _place(kept, name, given) if given in kept.columns else _place(kept, given, name)
-            cells.append(_cell(place, template))
-        indent = lines[number].partition("|")[0]
-        lines[number] = f"{indent}| {' | '.join(cells)} |"
+            place = column or (heading if heading in kept.columns else MEAN)
+            cells.append(kept.text(alias[1] if alias else first, place, template) or "")
+        lines[number] = f"{lines[number].partition('|')[0]}| {' | '.join(cells)} |"
     return "\n".join(lines)
 
 
@@ -177,10 +266,3 @@ def _of_headings(headings: Sequence[str], templates: Sequence[str], columns: Seq
             yield of_columns
         else:
             yield next(remaining)
-
-
-def _cell(place: Place, template: str) -> str:
-    text = place.text(template)
-    if text is None and (template == f"{{{PAPER}}}" or not place.result.n):
-        return NOTHING
-    return text or ""

@@ -1,10 +1,10 @@
 """A table's numbers: mean and standard deviation over seeds, the best single source, means, paired differences."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import fmean, stdev
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
@@ -14,8 +14,19 @@ NOTHING = "–"
 """Shown in place of a missing number."""
 
 
-DOMAINS = {"largest share": ".1f", "purity": ".3f", "NMI": ".3f"}
-"""Columns about latent domains, and their formats; the share is in %."""
+class _OfDomains(NamedTuple):
+    """What a table says of latent domains: its format, and how a run's usage of them gives it."""
+
+    form: str
+    take: Callable[[DomainUsage], float]
+
+
+DOMAINS = {
+    "largest share": _OfDomains(".1f", lambda usage: 100 * max(usage.share)),
+    "purity": _OfDomains(".3f", lambda usage: usage.purity),
+    "NMI": _OfDomains(".3f", lambda usage: usage.nmi),
+}
+"""Columns about latent domains; the share is in %."""
 
 
 CLASS_MEAN = "class mean"
@@ -87,16 +98,15 @@ class Result(OverSeeds):
         complete = self.n and self.class_means.keys() == self.accuracies.keys()
         return fmean(self.class_means.values()) if complete else None
 
+    def domain_values(self, name: str) -> list[float]:
+        """One of DOMAINS for each run; a single true source has no purity and no NMI."""
+        known = [usage for usage in self.usages if name == "largest share" or usage.has_true_domains]
+        return [DOMAINS[name].take(usage) for usage in known]
+
     @property
     def domains(self) -> dict[str, float]:
-        """Means over the runs of each of DOMAINS; a single true source has no purity and no NMI."""
-        if not self.usages:
-            return {}
-        found = {"largest share": fmean(100 * max(usage.share) for usage in self.usages)}
-        if known := [usage for usage in self.usages if usage.has_true_domains]:
-            found["purity"] = fmean(usage.purity for usage in known)
-            found["NMI"] = fmean(usage.nmi for usage in known)
-        return found
+        """The mean over the runs of each of DOMAINS that there is."""
+        return {name: fmean(values) for name in DOMAINS if (values := self.domain_values(name))}
 
     @property
     def scores(self) -> Collection[float]:
@@ -247,24 +257,18 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Pair
 
 def difference(result: Result, reference: Result) -> PairedDifference | None:
     """Compare two results seed by seed; None if fewer than two seeds are in both, or if each is a single run."""
-    return None if are_single_runs(result, reference) else paired_difference(result.accuracies, reference.accuracies)
+    if result.seedless and reference.seedless:  # one run for all seeds: the deviation over seeds would be 0
+        return None
+    return paired_difference(result.accuracies, reference.accuracies)
 
 
-def are_single_runs(result: Result, reference: Result) -> bool:
-    """Whether each is one run for all seeds: there is one difference, and its deviation over seeds would be 0."""
-    return result.seedless and reference.seedless
+def over_columns(row: RowResults) -> dict[int, float]:
+    """The accuracy (%) in each column of a row, by the column's place: what is compared over targets in place of seeds.
 
-
-def over_columns(row: RowResults, measure: str = "accuracy") -> dict[int, float]:
-    """A number (%) for each column of a row, by the column's place: what is compared over targets in place of seeds.
-
-    ``measure`` is accuracy, class mean (means over the seeds) or paper (the paper's accuracy). Empty if one is missing.
+    Empty if one is missing.
     """
-    if measure == "paper":
-        values = [cell.paper for cell in row.row.cells]
-    else:
-        values = [cell and (cell.class_mean if measure == CLASS_MEAN else cell.mean) for cell in row.cells]
-    return {} if None in values else dict(enumerate(values))
+    means = [cell and cell.mean for cell in row.cells]
+    return {} if None in means else dict(enumerate(means))
 
 
 def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> PairedDifference | None:

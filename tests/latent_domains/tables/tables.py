@@ -8,8 +8,8 @@ from typing import Any
 
 from latent_domains.common.versions import known_commits
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, Run, Table, load
-from latent_domains.tables.figures import Kept
 from latent_domains.tables.options import Config
+from latent_domains.tables.pages import KeptTable
 from latent_domains.tables.plan import Plan
 from latent_domains.tables.records import Records
 
@@ -89,7 +89,7 @@ rows:
 """
 
 
-def kept_targets(folder: Path) -> Kept:
+def kept_targets(folder: Path) -> KeptTable:
     """Return a table of two targets and its records: mDA less DIAL is 4 and 1 by seed, 2 and 3 by target."""
     table = small_table(folder, TARGETS)
     accuracies = {
@@ -113,4 +113,4 @@ def kept_targets(folder: Path) -> Kept:
                 found |= {"targets": targets, "classes": ["dog", "elephant", *"abcde"]}
                 write_record(folder / "runs", run, accuracy, **found)
     Records(folder / "runs", folder / "data").keep(table, folder / "kept")
-    return Kept(table, folder / "kept")
+    return KeptTable(table, folder / "kept")

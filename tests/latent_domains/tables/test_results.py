@@ -17,8 +17,8 @@ from latent_domains.runs.write import write_run
 from latent_domains.tables import results as module
 from latent_domains.tables.csv_file import csv_text
 from latent_domains.tables.definition import EXPERIMENTS, BaselineRun, load
-from latent_domains.tables.figures import Kept, Place
 from latent_domains.tables.markdown import signed, table_text
+from latent_domains.tables.pages import KeptTable
 from latent_domains.tables.records import Records
 from latent_domains.tables.results import difference, differences
 from tests.latent_domains.tables.tables import TEXT, small_table, write_record
@@ -109,10 +109,10 @@ def test_two_methods_without_random_numbers_have_no_interval(tmp_path):
     assert differences(table, rows)["svm"] == [None] * 3
     assert cells(table_text(table, rows).split("seed by seed")[1])[-1] == ["svm", "mean", "–", "–", "–", "–"]
     Records(tmp_path / "runs", tmp_path / "data").keep(table, tmp_path / "kept")
-    kept = Kept(table, tmp_path / "kept")
-    svm = Place(kept, kept.row("svm"), 0)
-    assert [svm.text(f"{{{figure} shallow}}") for figure in ("less", "gain over")] == [None, "+2.5"]
-    assert Place(kept, kept.row("svm"), None).text("{less shallow over targets}") == "+2.50 (+2.50 to +2.50)"
+    kept = KeptTable(table, tmp_path / "kept")
+    first = [kept.text("svm", kept.columns[0], f"{{{figure} shallow}}") for figure in ("less", "gain over")]
+    assert first == [None, "+2.5"]
+    assert kept.text("svm", "mean", "{less shallow over targets}") == "+2.50 (+2.50 to +2.50)"
 
 
 def test_ensemble_and_matching_are_one_run(tmp_path):
@@ -225,8 +225,8 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
     ours = cells(table_text(table, results(table, tmp_path)))[2]
     assert ours[-3:] == ["70.0", "0.900", "0.750"], "those of the run whose true domains are known"
     Records(tmp_path / "runs", tmp_path / "data").keep(table, tmp_path / "kept")
-    kept = Kept(table, tmp_path / "kept")
-    assert Place(kept, kept.row("ours"), 0).text("{purity} {NMI}") == "0.90 0.75"
+    kept = KeptTable(table, tmp_path / "kept")
+    assert kept.text("ours", kept.columns[0], "{purity} {NMI}") == "0.90 0.75"
 
 
 def test_a_purity_of_images_whose_domains_were_told_says_so(tmp_path):
