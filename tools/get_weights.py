@@ -26,10 +26,9 @@ import argparse
 from pathlib import Path
 
 from latent_domains.common.arguments import program_parser
-from latent_domains.common.artefact import make_missing
 from latent_domains.common.program import ROOT
 from latent_domains.convert.options import add_domain_options, num_domains
-from latent_domains.convert.torch.converted import CaffeWeights
+from latent_domains.convert.torch.converted import convert_once
 from latent_domains.experiment.networks import NETWORKS, PRETRAINED, get_pretrained
 
 
@@ -61,5 +60,4 @@ def main() -> None:
     print(f"{file}: {weights.title}, {', '.join(weights.file.hashes)} as published")
     out, numbers = options.out / weights.name, num_domains(options)
     if weights.converted:
-        caffemodels = CaffeWeights(NETWORKS[weights.network], file, out, (0, *numbers))
-        make_missing([caffemodels], force=options.force)
+        convert_once(NETWORKS[weights.network], file, out, [0, *numbers], force=options.force)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from latent_domains.adapt.folder import OTHERWISE
 from latent_domains.adapt.task import Task
-from latent_domains.common.artefact import make_missing
 from latent_domains.common.caffe_process import ending, read_log, start
 from latent_domains.common.files import expect_file, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.convert.torch.converted import CaffeWeights, is_made_of
+from latent_domains.convert.torch.conversion import converted_file
+from latent_domains.convert.torch.converted import convert_once, is_made_of
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, at_hand, get_pretrained
@@ -111,9 +111,8 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
 
 def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
     """The caffemodel of a checkpoint that fits the experiment's nets, one of OUT's."""
-    weights = CaffeWeights(NETWORKS[experiment.net.network], checkpoint, out, (experiment.num_domains,))
-    make_missing([weights])
-    return weights.paths[0]
+    convert_once(NETWORKS[experiment.net.network], checkpoint, out, [experiment.num_domains])
+    return converted_file(out, experiment.num_domains)
 
 
 def open_run(task: Task, experiment: Experiment) -> RunFolder:

@@ -72,43 +72,44 @@ class PlannedLmdb(Artefact):
             return False
         if not is_lmdb(self.path):
             raise ProgramError(f"{self.path}: found other files, expected an LMDB or nothing; choose another --out")
-        note = read_note(self.path)
-        if not (different := self._other_recipe(note)):
-            try:
-                lmdb_io.count(self.path)  # whole and undamaged
-            except ProgramError:
-                if force:
-                    return False
-                raise
-            found = self._compared(note)
-            if not (different := _other_contents(note, found)):
-                if found != note:
-                    with suppress(OSError):  # of a folder that is only read
-                        write_note(self.path, found)
-                return True
-        if force:
-            return False
-        raise ProgramError(f"{self.path}: {different}; pass --force to replace it, or name another folder")
+        try:
+            lmdb_io.count(self.path)  # whole and undamaged
+            if different := self._difference():
+                raise ProgramError(f"{self.path}: {different}; pass --force to replace it, or name another folder")
+        except ProgramError:
+            if force:
+                return False
+            raise
+        return True
 
-    def _other_recipe(self, note: Note) -> str:
-        """What differs from what a note or the files beside it say, in words; empty if nothing does."""
+    def _difference(self) -> str:
+        """What differs from what the note and the files beside it say, in words; empty if nothing does.
+
+        Nothing is read where stamps say that nothing has changed. If only stamps did, the note gets new ones.
+        """
+        note, file = read_note(self.path), self.path / DOMAINS
         if not note.recipe or note.sha256 is None or (self.material and not note.made_of):
             return f"exists, but without a {NOTE} that says how it was made"
         if differences := _differences(note.recipe, self.origin):
             return f"made with {differences}"
         if classes_of(self.path) != self.classes:
             return "made with other classes"
-        file = self.path / DOMAINS
         if self.domains and not (file.is_file() and read_text(file).splitlines() == list(self.domains)):
             return f"its {DOMAINS} is missing or was changed"
-        return ""
-
-    def _compared(self, note: Note) -> Note:
-        """The note with the hashes as they are now. Nothing is read where stamps say that nothing has changed."""
         made_of, stamp = note.made_of, stamp_of(self.path)
         if self.material and made_of.stamp != self.material.stamp:
             made_of = self.material.read()
-        return replace(note, sha256=lmdb_io.contents(self.path), stamp=stamp, made_of=made_of)
+            if made_of.sha256 != note.made_of.sha256:
+                return f"made with other images: their sha256 was {note.made_of.sha256}, is {made_of.sha256}"
+            if differences := _differences(note.made_of.reading, made_of.reading):
+                return f"made with {differences}"
+        found = replace(note, sha256=lmdb_io.contents(self.path), stamp=stamp, made_of=made_of)
+        if found.sha256 != note.sha256:
+            return f"changed since it was made: the sha256 of its records was {note.sha256}, is {found.sha256}"
+        if found != note:
+            with suppress(OSError):  # of a folder that is only read
+                write_note(self.path, found)
+        return ""
 
     def make(self, *, force: bool = False) -> int | None:
         """Build it. Return the number of records, which may be fewer than those announced."""
@@ -163,17 +164,6 @@ def plan_of_arrays(
         return NewRecords(len(images), items())
 
     return PlannedLmdb(path, origin, records, classes)
-
-
-def _other_contents(note: Note, found: Note) -> str:
-    """What differs from the contents in a note, in words; empty if nothing does."""
-    if note.made_of and note.made_of.sha256 != found.made_of.sha256:
-        return f"made with other images: their sha256 was {note.made_of.sha256}, is {found.made_of.sha256}"
-    if note.made_of and (different := _differences(note.made_of.reading, found.made_of.reading)):
-        return f"made with {different}"
-    if note.sha256 != found.sha256:
-        return f"changed since it was made: the sha256 of its records was {note.sha256}, is {found.sha256}"
-    return ""
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:

@@ -125,46 +125,44 @@ class Needs:
 
     def _join(self, run: Experiment, part: str, mixture: Path) -> Need:
         """The LMDB of an undivided mixture, in the order of its seed where each seed has LMDBs of its own."""
-        folder, name = mixture.parent, f"{self._name(mixture.parent)}/{mixture.name}"
-        seed = ["--seed", str(run.seed)] if self.data_folder(run) != self.config.data else []
-        argv = ("tools.join_lmdbs", *seed, *join_options(run, self.data_folder(run), part))
-        divided = self._build(run, *(self.data_folder(run) / run.data.train_lmdb(source) for source in run.sources))
-        return Need(f"derive/{self._name(folder)}.{mixture.name}", f"{name} is", (mixture,), argv, (divided,))
+        folder = self.data_folder(run)
+        seed = ["--seed", str(run.seed)] if folder != self.config.data else []
+        argv = ("tools.join_lmdbs", *seed, *join_options(run, folder, part))
+        divided = self._build(run, *(folder / run.data.train_lmdb(source) for source in run.sources))
+        job = f"derive/{self._name(mixture.parent)}.{mixture.name}"
+        return Need(job, f"{self._name(mixture)} is", (mixture,), argv, (divided,))
 
     def _build(self, run: Run, *lmdbs: Path) -> Need:
         """LMDBs of a run's dataset."""
-        data, folder = run.data, self.data_folder(run)
+        data, weights = run.data, ()
         if data.name in DATASETS and not data.extracted:
-            return self._get_data(data, folder, *lmdbs)
-        known = data.name in DATASETS
-        job = f"{'derive' if known else 'fetch'}/{data.name}"
-        need = Need(job, f"{title(data.name)} is", lmdbs, made_by=data.made_by)
-        if not known:
-            return need
-        backbone = data.features.backbone
-        chosen = at_hand(backbone, self._weights_folder)
-        if chosen.file.package:
-            return self._extracted(need, run, ["--backbone", backbone])
+            return self._get_data(data, self.data_folder(run), *lmdbs)
+        if data.name not in DATASETS:
+            return Need(f"fetch/{data.name}", f"{title(data.name)} is", lmdbs, made_by=data.made_by)
+        need = Need(f"derive/{data.name}", f"{title(data.name)} is", lmdbs, made_by=data.made_by)
+        chosen = at_hand(data.features.backbone, self._weights_folder)
         file = self._weights_folder / chosen.caffemodel(0)
-        return self._extracted(need, run, ["--weights", str(file)], self._get_weights(backbone, file))
+        if not chosen.file.package:
+            weights = (self._get_weights(chosen.network, file),)
+        return self._extracted(need, run, *weights, FILE=file)
 
     def _get_data(self, data: Dataset, folder: Path, *lmdbs: Path) -> Need:
         """LMDBs of a set of images in a data folder, from its archive or a download."""
-        options, made_by = [data.name, "--out", str(folder)], data.made_by
-        if data.folder:
-            options += ["--image-size", str(data.crop)]
+        argv, made_by, impossible = (
+            [*_argv(data.made_by, DIR=self.config.images), "--out", str(folder)],
+            data.made_by,
+            "",
+        )
         if folder != self.config.data:
-            options += ["--seed", folder.name.removeprefix("seed")]
-            options += ["--downloads", str(self.config.data / "downloads")] if data.name in FETCHED else []
+            argv += ["--seed", folder.name.removeprefix("seed")]
+            argv += ["--downloads", str(self.config.data / "downloads")] if data.name in FETCHED else []
             made_by += f" --seed N --out {data_folder(self.config.data, 'N', per_seed=True)} for each seed N"
-        impossible = ""
-        if archived := data.name in IMAGE_SETS:
-            options += ["--images", str(self.config.images)]
-            if not self.config.images:
-                where = "--config images=DIR names its unpacked archive"
-                impossible = f"{title(data.name)} is not on this machine: {where}"
-        job, argv = f"fetch/{self._name(folder / data.lmdbs)}", ("tools.get_data", *options)
-        return Need(job, f"{title(data.name)} is", lmdbs, argv, (), archived, made_by, impossible)
+        archived = "--images" in argv
+        if archived and not self.config.images:
+            where = "--config images=DIR names its unpacked archive"
+            impossible = f"{title(data.name)} is not on this machine: {where}"
+        job = f"fetch/{self._name(folder / data.lmdbs)}"
+        return Need(job, f"{title(data.name)} is", lmdbs, tuple(argv), (), archived, made_by, impossible)
 
     def _find_style(self, run: Experiment) -> Need:
         """The statistics of style of a run's images."""
@@ -173,13 +171,13 @@ class Needs:
         if not made_by:
             return Need(job, "", lmdbs, impossible=f"there are no {of}: {STYLE_IS_OF}")
         need = Need(job, f"the {of} are", lmdbs, made_by=made_by)
-        return self._extracted(need, run, ["--style"]) if data.images in DATASETS else need
+        return self._extracted(need, run) if data.images in DATASETS else need
 
-    def _extracted(self, need: Need, run: Run, backbone: list[str], *weights: Need) -> Need:
+    def _extracted(self, need: Need, run: Run, *weights: Need, **places: Path) -> Need:
         """Features or statistics of style of a run's images, which one program extracts."""
         images, data = DATASETS[run.data.images], self.config.data
         stored = (data / images.name / Path(run.data.train_lmdb(domain)).name for domain in run.data.domains)
-        argv = ("tools.extract_features", images.name, *backbone, "--data", str(data))
+        argv = (*_argv(need.made_by, **places), "--data", str(data))
         return replace(need, argv=argv, needs=(self._get_data(images, data, *stored), *weights), parallel=True)
 
     def _get_weights(self, network: str, file: Path) -> Need:
@@ -206,6 +204,11 @@ class Needs:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.config.data).as_posix()
+
+
+def _argv(made_by: str, **places: object) -> list[str]:
+    """A command without ``python -m``, its placeholders replaced."""
+    return [str(places.get(word, word)) for word in shlex.split(made_by)[2:]]
 
 
 def title(dataset: str) -> str:

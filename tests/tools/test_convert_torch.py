@@ -18,7 +18,7 @@ import torch
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.convert.torch import conversion
-from latent_domains.convert.torch.converted import CaffeWeights
+from latent_domains.convert.torch.converted import convert_once
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
@@ -379,5 +379,5 @@ def test_what_is_no_lite0(tmp_path: Path) -> None:
     done = program("convert_torch", in_package(LITE0.weights[0].file), tmp_path / "out", "--std", 1, 1, 1)
     assert done.returncode == 1 and ": EfficientNet-Lite0, which has pixels of its own: omit --mean" in done.stderr
     with pytest.raises(ProgramError, match="the weights of EfficientNet-Lite0, expected those of ResNet18"):
-        CaffeWeights(NETWORKS["resnet18"], in_package(LITE0.weights[0].file), tmp_path, (0,)).make()
+        convert_once(NETWORKS["resnet18"], in_package(LITE0.weights[0].file), tmp_path / "net", [0])
     assert names(tmp_path) == ["cut.pth"]

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from latent_domains.convert.torch.converted import CaffeWeights
 from latent_domains.data import published_file
 from latent_domains.data.published_file import PublishedFile
 from latent_domains.experiment.networks import NETWORKS, PRETRAINED
@@ -164,7 +163,7 @@ def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stand_in: str
 ) -> None:
     converted = []
-    monkeypatch.setattr(get_weights, "make_missing", lambda made, force: converted.extend(made))
+    monkeypatch.setattr(get_weights, "convert_once", lambda *taken, force: converted.append(taken))
     done = program("get_weights", "resnet18", "--out", tmp_path / "out")
     assert done.returncode == 1 and "Connection refused" in done.stderr and stand_in not in done.stdout
     done = program("get_weights", "resnet18_cntk", "--out", tmp_path / "out")
@@ -178,7 +177,7 @@ def test_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     assert "note: torchvision's cannot be had: r.pth could not be had from its URLs (a folder" in done.stdout
     assert stand_in in done.stdout and f"{tmp_path}/out/cntk/r.onnx: CNTK's, sha1, sha256 as published" in done.stdout
     file, out = tmp_path / "out" / "cntk" / "r.onnx", tmp_path / "out" / "resnet18_cntk"
-    assert converted == [CaffeWeights(NETWORKS["resnet18"], file, out, (0, 2))] and file.read_bytes() == CONTENTS
+    assert converted == [(NETWORKS["resnet18"], file, out, [0, 2])] and file.read_bytes() == CONTENTS
 
 
 def test_weights_that_are_damaged_have_no_stand_in(tmp_path: Path, stand_in: str) -> None:

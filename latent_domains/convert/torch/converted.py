@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from latent_domains.common.artefact import Artefact
 from latent_domains.common.files import json_text, read_json, sha256, write_text
 from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import checked
@@ -24,45 +23,29 @@ class _Noted:
     checkpoint: str
 
 
-@dataclass(frozen=True)
-class CaffeWeights(Artefact):
-    """OUT's caffemodels that a network's nets of these numbers of domains begin from (0: without mDA).
+def convert_once(
+    network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int], *, force: bool = False
+) -> None:
+    """Make OUT's caffemodels that a network's nets of these numbers of domains begin from (0: without mDA).
 
-    They have no classifier. A note beside them has their hashes and that of the checkpoint that they were made of.
+    They have no classifier. Those that are there and made of this checkpoint stay. Others are written over, after a
+    comparison with the checkpoint's own net. Raises ProgramError if one was changed since it was made and ``force``
+    does not allow to replace it.
     """
-
-    network: Network
-    checkpoint: Path
-    out: Path
-    num_domains: Sequence[int]
-
-    @property
-    def paths(self) -> list[Path]:
-        return [converted_file(self.out, number) for number in self.num_domains]
-
-    def is_there(self, *, force: bool = False) -> bool:
-        of, noted = contents_sha256(self.checkpoint), _noted(self.out)
-        if all([file.name in noted and is_made_of(file, self.out, of, force=force) for file in self.paths]):
-            return True
-        for file in self._written:
-            if file.is_file() and file.name not in noted and not force:
-                remedy = "move it away, or pass --force of tools.get_weights"
-                raise ProgramError(f"{file}: no note beside it says what it was made of: {remedy}")
-        return False
-
-    def make(self, *, force: bool = False) -> None:
-        """Write them, over older ones, after comparing them with the checkpoint's own net."""
-        numbers, options = [number for number in self.num_domains if number], ConverterOptions(force=True)
-        conversion.convert(self.checkpoint, self.out, options, head=False, num_domains=numbers, network=self.network)
-        of = contents_sha256(self.checkpoint)
-        noted = _noted(self.out) | {file.name: _Noted(sha256(file), of) for file in self._written}
-        with suppress(OSError):  # of a folder that is only read
-            write_text(_note(self.out), json_text({name: asdict(one) for name, one in noted.items()}))
-
-    @property
-    def _written(self) -> list[Path]:
-        """The caffemodel without mDA comes with the others."""
-        return [converted_file(self.out, number) for number in dict.fromkeys((0, *self.num_domains))]
+    of, noted = contents_sha256(checkpoint), _noted(out)
+    wanted = [converted_file(out, number) for number in num_domains]
+    if all([file.name in noted and is_made_of(file, out, of, force=force) for file in wanted]):
+        return
+    files = [converted_file(out, number) for number in dict.fromkeys((0, *num_domains))]  # that without mDA comes too
+    for file in files:
+        if file.is_file() and file.name not in noted and not force:
+            remedy = "move it away, or pass --force of tools.get_weights"
+            raise ProgramError(f"{file}: no note beside it says what it was made of: {remedy}")
+    numbers, options = [number for number in num_domains if number], ConverterOptions(force=True)
+    conversion.convert(checkpoint, out, options, head=False, num_domains=numbers, network=network)
+    ours = {file.name: _Noted(sha256(file), of) for file in files}
+    with suppress(OSError):  # of a folder that is only read
+        write_text(_note(out), json_text({name: asdict(one) for name, one in {**noted, **ours}.items()}))
 
 
 def is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool:

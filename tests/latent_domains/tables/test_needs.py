@@ -51,12 +51,12 @@ def test_image_sets_need_their_images_and_weights(tmp_path):
     table, data = here.table("office31"), tmp_path / "data"
     assert len(here.to_make(table)) == 75 and here.obstacles(table) == []
     assert here.before_run(table.runs[0]) == ["fetch/office31", "fetch/weights/alexnet"]
-    assert command(here, "fetch/office31") == f"tools.get_data office31 --out {data} --images archive --jobs 2"
+    assert command(here, "fetch/office31") == f"tools.get_data office31 --images archive --out {data} --jobs 2"
     sized = next(run for run in here.table("pacs_160").runs if isinstance(run, Experiment))
     assert "fetch/pacs_160" in here.before_run(sized)
     assert (
         command(here, "fetch/pacs_160")
-        == f"tools.get_data pacs --out {data} --image-size 160 --images archive --jobs 2"
+        == f"tools.get_data pacs --images archive --image-size 160 --out {data} --jobs 2"
     )
 
 
