@@ -32,10 +32,18 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt.folder import Paths, check_goes_on, held, keep_settings, remove_results
-from latent_domains.adapt.learner import CHOICES, IMAGE_SIZE, ITERATIONS, choose_learner, with_defaults
 from latent_domains.adapt.results import contents, usage
 from latent_domains.adapt.stages import Notes, carry_out
-from latent_domains.adapt.task import Task, experiment_of, notes_on
+from latent_domains.adapt.task import (
+    CHOICES,
+    IMAGE_SIZE,
+    ITERATIONS,
+    Task,
+    choose_learner,
+    experiment_of,
+    notes_on,
+    with_defaults,
+)
 from latent_domains.adapt.training import NONE, weights_to_begin
 from latent_domains.common.arguments import (
     BACKGROUND,
@@ -166,22 +174,15 @@ def _weights(text: str) -> str:
 
 def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
     """What decides the results, by the options' names."""
-    learner = task.learner
-    method = {option_name(name): value for name, value in task.chosen.items()}
+    targets, reading = list(map(str, options.target)), task.reading.words
+    as_given = ("unlabelled", "allow_missing_classes", "folders_are_classes", "skip_unreadable", "weights")
     return {
         "--source": list(map(str, options.source)),
-        "--target": str(options.target[0]) if len(options.target) == 1 else list(map(str, options.target)),
-        "--unlabelled": options.unlabelled,
-        "--allow-missing-classes": options.allow_missing_classes,
-        "--folders-are-classes": options.folders_are_classes,
-        "--skip-unreadable": options.skip_unreadable,
-        BACKGROUND: task.reading.words[BACKGROUND],
-        RANGE: options.range and task.reading.words[RANGE],
-        "--network": learner.network,
-        "--fine-tune": learner.fine_tune,
-        "--image-size": learner.image_size,
-        "--weights": options.weights,
-        **method,
+        "--target": targets[0] if len(targets) == 1 else targets,
+        **{option_name(name): getattr(options, name) for name in as_given},
+        BACKGROUND: reading[BACKGROUND],
+        RANGE: options.range and reading[RANGE],
+        **{option_name(name): value for name, value in {**vars(task.learner), **task.chosen}.items()},
         "--domains": domains_digest(options.domains) if options.domains else None,
     }
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from latent_domains.common.arguments import program_parser
 from latent_domains.common.program import ROOT
 from latent_domains.convert.options import add_domain_options, num_domains
-from latent_domains.convert.torch.converted import convert_once
+from latent_domains.convert.torch.conversion import convert_once
 from latent_domains.experiment.networks import NETWORKS, PRETRAINED, get_pretrained
 
 

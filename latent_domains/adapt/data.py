@@ -4,8 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from latent_domains.adapt.learner import with_defaults
-from latent_domains.adapt.task import Task
+from latent_domains.adapt.task import Task, with_defaults
 from latent_domains.backbones import extraction
 from latent_domains.common.artefact import make_missing
 from latent_domains.common.program import ProgramError

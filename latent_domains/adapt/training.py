@@ -8,8 +8,7 @@ from latent_domains.adapt.task import Task
 from latent_domains.common.caffe_process import ending, read_log, start
 from latent_domains.common.files import expect_file, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError
-from latent_domains.convert.torch.conversion import converted_file
-from latent_domains.convert.torch.converted import convert_once, is_made_of
+from latent_domains.convert.torch.conversion import convert_once, converted_file, is_made_of
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import BACKBONES, NETWORKS, at_hand, get_pretrained

@@ -18,7 +18,7 @@ import torch
 
 from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.convert.torch import conversion
-from latent_domains.convert.torch.converted import convert_once
+from latent_domains.convert.torch.conversion import convert_once
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment

@@ -13,7 +13,8 @@ larger gradients, and each step of training would change them k² times (some 3,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -23,8 +24,9 @@ from caffe import layers as L
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from latent_domains.common.files import check_free
+from latent_domains.common.files import check_free, json_text, read_json, sha256, write_text
 from latent_domains.common.program import ProgramError
+from latent_domains.common.validation import checked
 from latent_domains.convert.options import ConverterOptions
 from latent_domains.convert.torch.read import Checkpoint, read_checkpoint
 from latent_domains.convert.torch.reference import OwnNet, TorchNet, torch_net
@@ -35,6 +37,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.networks import published
 from latent_domains.models.compare import Difference, differences, in_batches, keep_worst, require, tried, worst
 from latent_domains.models.model import Array, Model, forward, load, model_files, weights_bytes, write_model
+from latent_domains.models.onnx_file import contents_sha256
 from latent_domains.networks.blocks import GAUSSIAN, Normalisation, inner_product
 from latent_domains.networks.network import STATISTICS, Network, Pretrained, Standardisation, converted_name
 
@@ -230,3 +233,64 @@ def standardisation_of(network: Network, weights: Pretrained | None) -> Standard
 def converted_file(out: Path, num_domains: int) -> Path:
     """The caffemodel that nets of so many domains begin from (0: without mDA)."""
     return out.with_name(converted_name(out.name, num_domains))
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """What is known of a caffemodel: its hash, and that of the checkpoint that it was made of."""
+
+    sha256: str
+    checkpoint: str
+
+
+def convert_once(
+    network: Network, checkpoint: Path, out: Path, num_domains: Sequence[int], *, force: bool = False
+) -> None:
+    """Make OUT's caffemodels that a network's nets of these numbers of domains begin from (0: without mDA).
+
+    They have no classifier. Those that are there and made of this checkpoint stay. Others are written over, after a
+    comparison with the checkpoint's own net. Raises ProgramError if one was changed since it was made and ``force``
+    does not allow to replace it.
+    """
+    of, noted = contents_sha256(checkpoint), _noted(out)
+    wanted = [converted_file(out, number) for number in num_domains]
+    if all([file.name in noted and is_made_of(file, out, of, force=force) for file in wanted]):
+        return
+    files = [converted_file(out, number) for number in dict.fromkeys((0, *num_domains))]  # that without mDA comes too
+    for file in files:
+        if file.is_file() and file.name not in noted and not force:
+            remedy = "move it away, or pass --force of tools.get_weights"
+            raise ProgramError(f"{file}: no note beside it says what it was made of: {remedy}")
+    numbers, options = [number for number in num_domains if number], ConverterOptions(force=True)
+    convert(checkpoint, out, options, head=False, num_domains=numbers, network=network)
+    ours = {file.name: _Noted(sha256(file), of) for file in files}
+    with suppress(OSError):  # of a folder that is only read
+        write_text(_note(out), json_text({name: asdict(one) for name, one in {**noted, **ours}.items()}))
+
+
+def is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool:
+    """Whether ``file``, one of OUT's caffemodels, is there and, by its note, was made of the checkpoint of this hash.
+
+    A file that was changed since is an error (ProgramError); with ``force`` the answer is no.
+    """
+    noted = _noted(out).get(file.name)
+    if not file.is_file() or noted is None:
+        return file.is_file()
+    if noted.sha256 != (found := sha256(file)):
+        if force:
+            return False
+        raise ProgramError(
+            f"{file}: sha256 {found}, expected {noted.sha256} as when it was converted: remove it, or pass --force of "
+            "tools.get_weights"
+        )
+    return noted.checkpoint == checkpoint
+
+
+def _note(out: Path) -> Path:
+    return out.with_name(f"{out.name}.converted.json")
+
+
+def _noted(out: Path) -> dict[str, _Noted]:
+    """What the note says of OUT's caffemodels, by their names."""
+    note = _note(out)
+    return checked(dict[str, _Noted], read_json(note), str(note)) if note.is_file() else {}

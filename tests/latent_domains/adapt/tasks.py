@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from latent_domains.adapt.folder import Paths
-from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.task import Task
+from latent_domains.adapt.task import Learner, Task
 from latent_domains.adapt.training import open_run
 from latent_domains.data.domain_images import Domain, TaskImages
 from latent_domains.data.image_list import Found

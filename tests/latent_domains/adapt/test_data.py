@@ -10,8 +10,7 @@ import pytest
 
 from latent_domains.adapt.data import build_lmdbs
 from latent_domains.adapt.folder import Paths
-from latent_domains.adapt.learner import Learner
-from latent_domains.adapt.task import Task
+from latent_domains.adapt.task import Learner, Task
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.domain_images import TaskImages, read_images
