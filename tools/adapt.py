@@ -71,22 +71,9 @@ from latent_domains.runs.write import check_name
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.adapt", __doc__)
-    parser.add_argument(
-        "--source",
-        type=_domain,
-        action="append",
-        required=True,
-        metavar="DIR",
-        help="a domain: DIR/CLASS/…/IMAGE; may be repeated",
-    )
-    parser.add_argument(
-        "--target",
-        type=_domain,
-        action="append",
-        required=True,
-        metavar="DIR",
-        help="the images to adapt to; may be repeated",
-    )
+    several = {"type": _domain, "action": "append", "required": True, "metavar": "DIR"}
+    parser.add_argument("--source", help="a domain: DIR/CLASS/…/IMAGE; may be repeated", **several)
+    parser.add_argument("--target", help="the images to adapt to; may be repeated", **several)
     parser.add_argument(
         "--out",
         type=_folder,

@@ -14,7 +14,7 @@ from latent_domains.common.in_threads import in_threads
 from latent_domains.common.program import ProgramError
 from latent_domains.data.image_datum import Format, file_contents, make_readable
 from latent_domains.data.image_list import Entry, size
-from latent_domains.data.lmdb_folder import of_pictures
+from latent_domains.data.lmdb_folder import MadeOf, Material
 from latent_domains.data.lmdb_plans import FINGERPRINT, NewRecords, PlannedLmdb
 from latent_domains.data.pixels import decided_by
 from latent_domains.data.preprocessing import Reading
@@ -87,7 +87,7 @@ def plan_of_files(
     """
     named = {"part": path.name, "images": len(entries), FINGERPRINT: _fingerprint(entries)}
     now = str(Digest([("files", stamp(entry.path for entry in entries)), ("reading", str(reading))]))
-    material = of_pictures(now, partial(_read, path.name, entries, reading, jobs))
+    material = Material(now, partial(_read, path.name, entries, reading, jobs, now))
     return PlannedLmdb(path, {**origin, **named}, make, classes, material=material)
 
 
@@ -113,7 +113,7 @@ def _fingerprint(entries: Sequence[Entry]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _read(name: str, entries: Sequence[Entry], reading: Reading, jobs: int) -> tuple[str, dict[str, str]]:
+def _read(name: str, entries: Sequence[Entry], reading: Reading, jobs: int, now: str) -> MadeOf:
     """Return a hash of the images' names and contents, and the options on which their pixels depend.
 
     What cannot be read has no contents.
@@ -129,4 +129,5 @@ def _read(name: str, entries: Sequence[Entry], reading: Reading, jobs: int) -> t
         return entry.name, data
 
     read = in_threads(contents, entries, jobs)
-    return str(Digest(tqdm(read, f"hash {name}", len(entries), unit="img", delay=2, leave=False))), depends
+    hashed = str(Digest(tqdm(read, f"hash {name}", len(entries), unit="img", delay=2, leave=False)))
+    return MadeOf(hashed, now, reading=depends)

@@ -6,13 +6,13 @@ of the files, the hash is theirs. This module does not import Caffe.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from latent_domains.common.files import Digest, expect_file, json_text, read_text, stamp, write_text
-from latent_domains.common.program import ROOT, ProgramError, from_root
+from latent_domains.common.files import expect_file, json_text, read_text, stamp, write_text
+from latent_domains.common.program import ROOT, ProgramError
 from latent_domains.common.validation import checked
 
 NOTE = "source.json"
@@ -76,27 +76,6 @@ class Material:
     stamp: str
     read: Callable[[], MadeOf]
     """Read all of it."""
-
-
-def of_pictures(now: str, read: Callable[[], tuple[str, dict[str, str]]]) -> Material:
-    """Pictures, whose stamp is ``now``; ``read`` returns the hash of their names and contents, and ``reading``."""
-
-    def made_of() -> MadeOf:
-        sha256, reading = read()
-        return MadeOf(sha256, now, reading=reading)
-
-    return Material(now, made_of)
-
-
-def of_lmdbs(lmdbs: Sequence[Path], contents: Callable[[Path], str]) -> Material:
-    """Other LMDBs; ``contents`` returns the hash of the records of one."""
-    now = stamp_of(*lmdbs)
-
-    def read() -> MadeOf:
-        found = {from_root(path): contents(path) for path in lmdbs}
-        return MadeOf(str(Digest(("", one) for one in found.values())), now, found)
-
-    return Material(now, read)
 
 
 def read_note(lmdb: Path) -> Note:

@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from latent_domains.common.files import Digest, build_folder_aside
-from latent_domains.common.program import ProgramError
+from latent_domains.common.program import ProgramError, from_root
 from latent_domains.common.wording import by, some
 from latent_domains.data.lmdb_folder import (
+    MadeOf,
     Material,
     Note,
     is_lmdb,
     noted_contents,
-    of_lmdbs,
     other_files,
     stamp_of,
     write_note,
@@ -272,7 +272,13 @@ def _read_contents(path: Path, _stamp: str) -> str:
 
 def material(*lmdbs: Path) -> Material:
     """LMDBs as what another one is made of."""
-    return of_lmdbs(lmdbs, contents)
+    now = stamp_of(*lmdbs)
+
+    def read_all() -> MadeOf:
+        found = {from_root(path): contents(path) for path in lmdbs}
+        return MadeOf(str(Digest(("", one) for one in found.values())), now, found)
+
+    return Material(now, read_all)
 
 
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:

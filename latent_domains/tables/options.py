@@ -1,12 +1,12 @@
 """Options of programs that name a table, and the values of ``snakemake --config``."""
 
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import BeforeValidator
 
 from latent_domains.common.arguments import add_data_option, natural, path, positive
 from latent_domains.common.validation import Positive, checked
@@ -30,44 +30,40 @@ def add_choice_options(parser: ArgumentParser) -> None:
     add_data_option(parser)
 
 
-def _seeds(found: Any) -> tuple[int, ...]:
-    """0,1,2 on a command line, or a list in a file."""
-    try:
-        return seed_list(",".join(map(str, found)) if isinstance(found, list) else str(found))
-    except ArgumentTypeError as error:
-        raise ValueError(f"found {found!r}, expected seeds such as 0,1,2") from error
+def _folder(text: str) -> str:
+    if {"{", "}"}.intersection(text):
+        raise ArgumentTypeError(f"got {text!r}, expected no braces, between which Snakemake reads names of its own")
+    return str(path(text))
 
 
-def _path(found: str) -> str:
-    try:
-        return str(path(found))
-    except ArgumentTypeError as error:
-        raise ValueError(str(error).replace("got", "found", 1)) from error
+def _images(text: str) -> str:
+    if not path(text).is_dir():
+        raise ArgumentTypeError(f"got {text!r}, expected a folder, a set's unpacked archive")
+    return str(path(text))
 
 
-def _folder(found: str) -> str:
-    if {"{", "}"}.intersection(found):
-        raise ValueError(f"found {found!r}, expected no braces, between which Snakemake reads names of its own")
-    return _path(found)
+def _as(read: Callable[[str], Any]) -> BeforeValidator:
+    """Read a value as it is on a command line, or a list in a file, as a program reads an option."""
+
+    def value(found: Any) -> Any:
+        try:
+            return read(",".join(map(str, found)) if isinstance(found, list) else str(found))
+        except ArgumentTypeError as error:
+            raise ValueError(str(error).replace("got", "found", 1)) from error
+
+    return BeforeValidator(value)
 
 
-def _images(found: str) -> str:
-    found = _path(found)
-    if not Path(found).is_dir():
-        raise ValueError(f"found {found!r}, expected a folder, a set's unpacked archive")
-    return found
-
-
-Folder = Annotated[Path, BeforeValidator(_folder)]
+Folder = Annotated[Path, _as(_folder)]
 
 
 @dataclass(frozen=True)
 class Config:
     """What a call of the workflow chooses; :meth:`read` checks it."""
 
-    seeds: Annotated[tuple[int, ...], BeforeValidator(_seeds)] | None = None
+    seeds: Annotated[tuple[int, ...], _as(seed_list)] | None = None
     iterations: Positive | None = None
-    images: Annotated[str, AfterValidator(_images)] | None = None
+    images: Annotated[str, _as(_images)] | None = None
     """Folder of the unpacked archive of whichever image set is wanted."""
     weights: Literal["none"] | None = None
     """ "none": begin at random; None: with ImageNet's in DATA/weights."""

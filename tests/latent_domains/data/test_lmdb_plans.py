@@ -10,7 +10,7 @@ import pytest
 from latent_domains.common.artefact import make_missing
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io, lmdb_plans
-from latent_domains.data.lmdb_folder import NOTE, of_pictures, read_note
+from latent_domains.data.lmdb_folder import NOTE, MadeOf, Material, read_note
 from latent_domains.data.lmdb_plans import NewRecords, PlannedLmdb, plan_of_arrays
 from tests.programs import names
 
@@ -121,10 +121,10 @@ def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
 
 
 def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> PlannedLmdb:
-    def read() -> tuple[str, dict[str, str]]:
-        return contents() if callable(contents) else contents, {}
+    def read() -> MadeOf:
+        return MadeOf(contents() if callable(contents) else contents, stamp)
 
-    return replace(part(path), material=of_pictures(stamp, read))
+    return replace(part(path), material=Material(stamp, read))
 
 
 def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):

@@ -37,7 +37,7 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
     ("config", "message"),
     [
         ({"seed": 0}, "--config: found the key 'seed', expected some of seeds, iterations, images"),
-        ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected seeds such as 0,1,2"),
+        ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected a whole number of at least 0"),
         ({"iterations": 0}, "--config: iterations: found 0"),
         ({"images": "/nowhere"}, "images: found '/nowhere', expected a folder, a set's unpacked archive"),
         ({"runs": "a{run}"}, "--config: runs: found 'a{run}', expected no braces, between which Snakemake reads names"),
