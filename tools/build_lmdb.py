@@ -36,11 +36,11 @@ from latent_domains.common.arguments import (
 )
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some
+from latent_domains.data.folder_tree import domains_in
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Found, read_class_tree, read_classes, read_list
 from latent_domains.data.image_lmdb import build
 from latent_domains.data.inspection import chosen_reading, copies, notes_on_labels
-from latent_domains.data.levels import domains_in
 
 
 def _options() -> argparse.Namespace:

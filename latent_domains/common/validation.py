@@ -1,17 +1,14 @@
-"""Checks values from a file against a type, in one line; reads YAML 1.2 strictly: no key twice."""
+"""Checks values from a file against a type; one line tells the first mistake."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from annotated_types import Interval
 
-from latent_domains.common.files import read_text
 from latent_domains.common.program import ProgramError
-from latent_domains.common.wording import one_line
 
 Natural = Annotated[int, Interval(ge=0, le=2**32 - 1)]  # Caffe keeps the lower 32 bits of a seed
 Positive = Annotated[int, Interval(ge=1, le=2**31 - 1)]
@@ -108,26 +105,3 @@ def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
             values = values.get(key) if isinstance(values, dict) else None
             where += f": {key}"
     return where
-
-
-_LONGEST = 10**6
-"""The most characters of a table as JSON: aliases of aliases make gigabytes of a few lines."""
-
-
-def read_yaml(path: Path) -> Any:
-    """The values in a YAML file, as JSON has them: a date is a text. Raises ProgramError naming file and line."""
-    from ruamel.yaml import YAML, YAMLError  # as pydantic
-
-    try:
-        values = YAML(typ="safe", pure=True).load(read_text(path, "utf-8"))
-        text = ""
-        for part in json.JSONEncoder(default=str).iterencode(values):
-            text += part
-            if len(text) > _LONGEST:
-                raise ValueError(f"it has more than {_LONGEST:,} characters, aliases written out")
-        return json.loads(text)
-    except (YAMLError, ValueError, TypeError, RecursionError) as error:  # no UTF-8, no date, no key of JSON's
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or error
-        raise ProgramError(f"{path}{line}: not valid YAML: {one_line(problem)}") from error

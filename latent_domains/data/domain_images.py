@@ -10,6 +10,7 @@ from pathlib import Path
 from latent_domains.common.files import check_apart
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, some
+from latent_domains.data.folder_tree import Domains, agree, domains_in
 from latent_domains.data.image_list import (
     ClassTree,
     Entry,
@@ -22,7 +23,6 @@ from latent_domains.data.image_list import (
     visible_folders,
     walk_classes,
 )
-from latent_domains.data.levels import Domains, agree, domains_in
 from latent_domains.data.names import domain_names
 
 FEWEST = 2

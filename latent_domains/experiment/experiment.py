@@ -188,7 +188,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
         ("lambda_c", method.sees_target, f"{method.name} trains on no target images"),
         ("lambda_m", method.sees_target, f"{method.name} trains on no target images"),
         ("lambda_d", method.predicts_domains, f"{method.name} has no branch that predicts domains"),
-        ("lambda_t", method.knows_some, "no domain label is known (known_share, style_share, domains)"),
+        ("lambda_t", method.has_domain_labels, "no domain label is known (known_share, style_share, domains)"),
     ):
         found, expected = getattr(recipe, name), getattr(with_head(task.data.recipe, recipe.head), name)
         yield name, found != expected and not is_used, found, f"{expected}: {why_not}"

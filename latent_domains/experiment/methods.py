@@ -38,7 +38,7 @@ class Method:
     ``title`` is how tables and pictures call it. ``normalisation`` stands behind the layers: none, plain "bn", or
     "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side branch predicts the domains
     of source images; ``is_latent``: whether their number is a choice; ``reads_style``: whether they are found by the
-    pictures' style; ``in_step``: whether an image has the same domain label in each epoch;
+    pictures' style; ``fixed_labels``: whether an image has the same domain label in each epoch;
     ``domains``: which file says domains (:class:`Told`).
     """
 
@@ -49,7 +49,7 @@ class Method:
     has_branch: ClassVar[bool] = False
     is_latent: ClassVar[bool] = False
     reads_style: ClassVar[bool] = False
-    in_step: ClassVar[bool] = True
+    fixed_labels: ClassVar[bool] = True
     domains = ""
 
     def source_domains(self, sources: int) -> int:
@@ -72,18 +72,18 @@ class Method:
         return self.has_branch or self.reads_style or bool(self.domains)
 
     @property
-    def told_share(self) -> float:
+    def labelled_share(self) -> float:
         """The share of source images whose domain, or cluster of style, the branch is told."""
         return 0.0
 
     @property
-    def knows_some(self) -> bool:
+    def has_domain_labels(self) -> bool:
         """Whether the branch is told any."""
-        return self.told_share > 0 or bool(self.domains)
+        return self.labelled_share > 0 or bool(self.domains)
 
     def reads_domain_labels(self, undivided: bool) -> bool:
         """Whether the training net reads domain labels of the source images."""
-        return self.knows_some
+        return self.has_domain_labels
 
     @property
     def way(self) -> Way:
@@ -269,7 +269,7 @@ class Mda(Told, Latent):
                 f"style_share: got {self.style_share!r}, expected 0 with known_share: one of them says which domains "
                 "are known"
             )
-        if self.domains and self.told_share:
+        if self.domains and self.labelled_share:
             raise ProgramError(
                 "domains: got a file, expected none with known_share or style_share: one of them says which domains "
                 "are known"
@@ -281,7 +281,7 @@ class Mda(Told, Latent):
                 raise ProgramError(f"{name}: got {getattr(self, name)!r}, expected 0 with a single latent domain")
 
     @property
-    def told_share(self) -> float:
+    def labelled_share(self) -> float:
         return self.known_share or self.style_share
 
     @property
@@ -390,7 +390,7 @@ class GhostW(RandomW):
     """Equal numbers in each domain, drawn anew for each batch."""
 
     name, title = "ghost_w", "ghost parts"
-    in_step = False
+    fixed_labels = False
 
 
 METHODS: dict[str, type[Method]] = {

@@ -115,7 +115,7 @@ def training_batch(
     for source, lmdb in domain_label_lmdbs.items():
         name = f"domain_label_{source}"
         order = data_order(experiment, source) | _records(record_files, source)
-        if not experiment.method.in_step:  # each image meets another label in each epoch
+        if not experiment.method.fixed_labels:  # each image meets another label in each epoch
             order = {"shuffle_seed": crc32(f"{experiment.seed} {source} ghost".encode())}
         n[name] = L.Data(source=lmdb, backend=P.Data.LMDB, batch_size=sizes[source], **order)
         domain_labels.append(n[name])

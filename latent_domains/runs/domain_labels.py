@@ -73,7 +73,7 @@ def write_records(folder: RunFolder, domains: Sequence[NDArray[np.int64]] | None
 
     Classes get equal shares in each domain. ``domains`` are those of each part's images (None: a part is one domain).
     """
-    for part, (source, file) in enumerate(folder.records.items()):
+    for part, (source, file) in enumerate(folder.record_numbers.items()):
         lmdb = folder.train_lmdbs[source]
         labels = read_labels(lmdb)
         chosen = equal_classes(labels, np.zeros_like(labels) if domains is None else domains[part])
@@ -92,7 +92,7 @@ def write_labels(folder: RunFolder) -> None:
             write_domain_labels(lmdb, numbers(of_parts[part]).tolist(), folder.train_lmdbs[part])
     if method.domains:
         shutil.copyfile(method.domains_file, folder.domains_file)
-    if folder.records:
+    if folder.record_numbers:
         divides = method.divides if folder.domain_labels else None
         found = w if w is not None and divides == method.way else assign(images, divides) if divides else None
         write_records(folder, None if found is None else list(images.by_part(numbers(found)).values()))

@@ -29,7 +29,7 @@ def _lmdbs(folder: RunFolder) -> dict[str, Path]:
 
 def file_contents(folder: RunFolder) -> dict[str, str]:
     """The hashes of the training net, its initial weights and its numbers of records, by path in the run folder."""
-    files = (folder.net("train"), folder.initial, *folder.records.values())
+    files = (folder.net("train"), folder.initial, *folder.record_numbers.values())
     return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 
 

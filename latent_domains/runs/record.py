@@ -298,12 +298,12 @@ def what_was_told(method: Method, usage: DomainUsage) -> str:
 
     It is the share of all source images. Of those that are counted it may be a little more or less.
     """
-    if usage.held_out or not usage.has_true_domains or not method.knows_some:
+    if usage.held_out or not usage.has_true_domains or not method.has_domain_labels:
         return ""
     if method.domains:
         return "in training the domains of a file were known"
     labels = "cluster of style" if method.reads_style else "domain"
-    return f"in training the branch was told the {labels} of about {100 * method.told_share:g} % of these images"
+    return f"in training the branch was told the {labels} of about {100 * method.labelled_share:g} % of these images"
 
 
 FILE = "records.jsonl"

@@ -231,7 +231,7 @@ class RunFolder:
         return self.path / "domains.csv"
 
     @property
-    def records(self) -> dict[str, Path]:
+    def record_numbers(self) -> dict[str, Path]:
         """The file of record numbers for each part of the sources; empty if all records are read once."""
         parts = self.experiment.task.source_inputs if self.experiment.recipe.equal_classes else ()
         return {part: self.path / "records" / part / "numbers.txt" for part in parts}

@@ -61,7 +61,7 @@ def _write(run_folder: RunFolder, solver_mode: str | None, force: bool) -> None:
         counts=counts,
         test_counts=test_counts,
         domain_label_lmdbs={part: from_root(lmdb) for part, lmdb in run_folder.domain_labels.items()},
-        record_files={part: from_root(file) for part, file in run_folder.records.items()},
+        record_files={part: from_root(file) for part, file in run_folder.record_numbers.items()},
         solver_mode=choose_mode(solver_mode, experiment.recipe.solver_mode),
         weights=from_root(run_folder.initial),
     )

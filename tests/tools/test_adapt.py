@@ -235,7 +235,7 @@ def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     assert names(out / "data" / "out_style") == ["day", "night"], "of the sources alone"
     folder = RunFolder.load(out / "run")
     assert folder.read_record().domain_usage.purity == 1, "drawn shapes by night and by day"
-    assert {part: len(set(file.read_text().split())) for part, file in folder.records.items()} == {
+    assert {part: len(set(file.read_text().split())) for part, file in folder.record_numbers.items()} == {
         "night": 12,
         "day": 12,
     }

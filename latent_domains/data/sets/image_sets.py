@@ -7,10 +7,10 @@ from pathlib import Path
 
 from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import some, table
+from latent_domains.data.folder_tree import domains_in
 from latent_domains.data.image_datum import Format
 from latent_domains.data.image_list import ClassTree, Entry, visible_folders, walk_classes
 from latent_domains.data.image_lmdb import plan_of_images
-from latent_domains.data.levels import domains_in
 from latent_domains.data.lmdb_plans import PlannedLmdb
 from latent_domains.data.preprocessing import SEEN, check_size, size_folder, stored_side
 from latent_domains.data.sets.published import ImageSet

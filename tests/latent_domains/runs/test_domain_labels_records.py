@@ -18,7 +18,7 @@ MIXTURE = "mnist+mnistm"
 
 
 def drawn(folder) -> dict[str, np.ndarray]:
-    return {part: np.array(file.read_text().split(), int) for part, file in folder.records.items()}
+    return {part: np.array(file.read_text().split(), int) for part, file in folder.record_numbers.items()}
 
 
 def assert_equal(labels: np.ndarray) -> None:
@@ -87,8 +87,8 @@ def test_images_and_domain_labels_are_read_in_step(order, mixed, tmp_path):
 @pytest.mark.program
 def test_numbers_of_other_records_are_found_before_training(mixed, tmp_path):
     folder = write_run(small("dial", equal_classes=True), tmp_path / "run", data=mixed)
-    file = folder.records["mnistm"]
-    assert file.read_text() != folder.records["mnist"].read_text()
+    file = folder.record_numbers["mnistm"]
+    assert file.read_text() != folder.record_numbers["mnist"].read_text()
     file.unlink()
     with pytest.raises(ProgramError, match=f"^{re.escape(str(file))}: no such file, expected numbers of records; wri"):
         preflight(folder)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from latent_domains.data.folder_tree import Domains, agree, domains_in
 from latent_domains.data.image_list import read_class_tree
-from latent_domains.data.levels import Domains, agree, domains_in
 
 
 def below(*levels: str) -> list[str]:
