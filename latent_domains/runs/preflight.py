@@ -273,7 +273,7 @@ def _check_domain_labels(run: RunFolder) -> None:
 
 def _check_records(run: RunFolder) -> None:
     """Check that the numbers of records were made for the records that are now in the LMDBs."""
-    for part, file in run.records.items():
+    for part, file in run.record_numbers.items():
         check_numbers(file, run.train_lmdbs[part], AGAIN)
 
 
