@@ -133,25 +133,6 @@ class Row:
             raise ValueError("paper: found missing, expected values: a cited row is nothing but the paper's numbers")
 
 
-@dataclass(frozen=True)
-class TableDefinition:
-    """A table, as a file describes it; ``reference`` is the row that all others are compared with.
-
-    With ``data_per_seed`` each seed has LMDBs of its own.
-    """
-
-    title: _Text
-    source: _Text
-    dataset: _Text
-    seeds: Annotated[tuple[Natural, ...], *_Several]
-    columns: Annotated[tuple[Column, ...], *_Several]
-    rows: Annotated[tuple[Row, ...], *_Several]
-    data_per_seed: bool = False
-    reference: _Text | None = None
-    network: Literal[*NETWORKS] | None = None
-    image_size: Positive | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class BaselineRun(BaselineVariant):
     """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as ``--dataset`` takes.
@@ -220,15 +201,29 @@ class Cell:
     candidates: tuple[Candidate, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Table(TableDefinition):
-    """A table of the paper with all its runs; ``name`` is that of its file, ``dataset`` as ``--dataset`` takes it."""
+@dataclass
+class Table:
+    """A table of the paper, as a file describes it; ``reference`` is the row that all others are compared with.
 
-    name: str
-    data: Dataset
-    files: tuple[Path, ...]
-    """Its own, that of the table that it is like, if any, the description of a dataset that is none of ours, and files
-    of domains."""
+    With ``data_per_seed`` each seed has LMDBs of its own. ``dataset`` is a name or FILE, as ``--dataset`` takes it.
+    :func:`load` adds what follows from the file: its ``name``, the dataset (``data``), and the ``files`` that the table
+    depends on: its own, that of the table that it is like, if any, the description of a dataset that is none of ours,
+    and files of domains.
+    """
+
+    title: _Text
+    source: _Text
+    dataset: _Text
+    seeds: Annotated[tuple[Natural, ...], *_Several]
+    columns: Annotated[tuple[Column, ...], *_Several]
+    rows: Annotated[tuple[Row, ...], *_Several]
+    data_per_seed: bool = False
+    reference: _Text | None = None
+    network: Literal[*NETWORKS] | None = None
+    image_size: Positive | None = None
+    name: str = field(init=False)
+    data: Dataset = field(init=False)
+    files: tuple[Path, ...] = field(init=False)
 
     @property
     def in_paper(self) -> bool:
@@ -261,13 +256,12 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
     values, files = _values(path)
     if seeds is not None and isinstance(values, dict):
         values["seeds"] = seeds
-    file = checked(TableDefinition, values, str(path))
-    dataset, data = _dataset(file.dataset, path)
-    described = () if dataset in DATASETS else (Path(dataset),)
-    told = [path.parent / str(row.runs["domains"]) for row in file.rows if row.runs and row.runs.get("domains")]
-    files = (*files, *described, *dict.fromkeys(told))
-    table = Table(**{**vars(file), "dataset": dataset}, name=path.stem, data=data, files=files)
-    if table.data_per_seed and data.features:
+    table = checked(Table, values, str(path))
+    table.name, (table.dataset, table.data) = path.stem, _dataset(table.dataset, path)
+    described = () if table.dataset in DATASETS else (Path(table.dataset),)
+    told = [path.parent / str(row.runs["domains"]) for row in table.rows if row.runs and row.runs.get("domains")]
+    table.files = (*files, *described, *dict.fromkeys(told))
+    if table.data_per_seed and table.data.features:
         raise ProgramError(f"{path}: data_per_seed: found true, expected false: features are extracted once")
     compared = [row.name for row in table.rows if row.cited is None]
     if table.reference is not None and table.reference not in compared:

@@ -167,7 +167,7 @@ def test_the_pages_example_is_a_table_and_the_page_has_every_key(tmp_path):
     table = load(tmp_path / "table.yaml")
     assert len(table.runs) == 6 and table.runs[1].recipe.lambda_d == 1e-4
     kinds = (
-        definition.TableDefinition,
+        definition.Table,
         definition.Row,
         definition.BaselineVariant,
         definition.Paper,
