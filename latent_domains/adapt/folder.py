@@ -42,7 +42,7 @@ class Paths:
         self.predictions, self.domains = root / "predictions.csv", root / "domains.csv"
         self.found = root / "discovery.html"
         self.results = (self.readme, self.report, self.domains, self.predictions, *self.model_files, self.baselines)
-        self.results += (self.found, self.domain_model, self.choice, self.chosen, self.held_out)
+        self.results += (self.domain_model, self.choice, self.chosen, self.held_out)
 
     @property
     def features(self) -> "Paths":
@@ -130,7 +130,7 @@ def remove_results(paths: Paths, needed: Iterable[Path]) -> None:
     for run in (paths.run, paths.features.run):
         if is_run_folder(run):
             check_unlocked(run)
-    old = (*paths.results, paths.run, paths.data, paths.features.root)
+    old = (*paths.results, paths.found, paths.run, paths.data, paths.features.root)
     for file in needed:
         if any(file.resolve().is_relative_to(path) for path in old):
             raise ProgramError(f"--weights {file}: --force deletes it: copy it to another folder")

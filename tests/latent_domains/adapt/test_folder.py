@@ -48,6 +48,15 @@ def test_results_of_a_run_that_somebody_deleted_are_not_mixed_with_those_of_anot
         check_goes_on(paths)
 
 
+def test_a_call_that_ended_after_counting_domains_can_be_repeated(tmp_path):
+    paths = Paths(tmp_path / "out")
+    paths.root.mkdir()
+    paths.found.write_text("page")
+    check_goes_on(paths)
+    remove_results(paths, [])
+    assert not paths.found.exists()
+
+
 def test_a_folder_that_was_moved_is_refused_before_anything_is_built(tiny_data, tmp_path):
     """Its run reads the LMDBs of the old place, where others may be by now. A link to the old place is no other one."""
     begin(tmp_path / "task", tiny_data)
