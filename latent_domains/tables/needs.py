@@ -1,7 +1,7 @@
 """What runs need from outside their folders, LMDBs and weights: is it there, and what makes it?"""
 
 import shlex
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +13,7 @@ from latent_domains.experiment.batches import is_joined, join_options
 from latent_domains.experiment.datasets import DATASETS, STYLE_IS_OF, Dataset
 from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS, at_hand
-from latent_domains.tables.definition import Run, data_folder, run_path
+from latent_domains.tables.definition import BaselineRun, Run, data_folder, run_path
 from latent_domains.tables.options import Config
 
 FETCHED = ("digits", "digits_hard", "office_caltech_surf")
@@ -22,11 +22,12 @@ FETCHED = ("digits", "digits_hard", "office_caltech_surf")
 
 @dataclass(frozen=True)
 class Need(Artefact):
-    """LMDBs or weights (``paths``) that one of our programs makes.
+    """LMDBs, weights or the record of a run (``paths``) that one of our programs makes.
 
-    ``job`` begins with the rule of the Snakefile: fetch, which may need a network, or derive. ``title`` names it, with
-    a verb. ``argv`` are the program and its arguments; ``parallel`` ones take ``--jobs``. ``made_by`` is the command as
-    users type it, by default the same. ``impossible`` says why nothing, or not the workflow, can make it.
+    ``job`` begins with the rule of the Snakefile: fetch, which may need a network, derive, train or baseline. ``title``
+    names it, with a verb. ``argv`` are the program and its arguments, ``parallel`` the option for several processes or
+    threads, if it has one. ``made_by`` is the command as users type it, by default the same. ``impossible`` says why
+    nothing, or not the workflow, can make it.
     """
 
     job: str
@@ -34,7 +35,7 @@ class Need(Artefact):
     paths: tuple[Path, ...]
     argv: tuple[str, ...] = ()
     needs: tuple["Need", ...] = ()
-    parallel: bool = False
+    parallel: str = ""
     made_by: str = ""
     impossible: str = ""
 
@@ -47,12 +48,18 @@ class Need(Artefact):
 
     @property
     def obstacle(self) -> str:
-        """Say why the workflow cannot make it; empty if it can. It does not know where a user's own data come from."""
-        return self.impossible or ("" if self.argv else self.why_missing())
+        """Say why the workflow cannot make it, or what it needs; empty if it can, even by fetching something first.
+
+        The workflow does not know where a user's own data come from.
+        """
+        for need in self.missing():
+            if need.impossible or not need.argv:
+                return need.impossible or need.why_missing()
+        return ""
 
     def command(self, jobs: int | None = None) -> list[str]:
         """Return the command line."""
-        return ["python", "-m", *self.argv, *(["--jobs", str(jobs)] if self.parallel and jobs else [])]
+        return ["python", "-m", *self.argv, *([self.parallel, str(jobs)] if self.parallel and jobs else [])]
 
     def why_missing(self) -> str:
         """Name what is missing first and the commands from there on."""
@@ -104,14 +111,24 @@ class Needs:
             needs.append(self._get_weights(data.network, begin))
         return needs
 
-    def missing(self, run: Run) -> Iterator[Need]:
-        """All that is missing for a run, in the order in which it is made."""
-        for need in self.of(run):
-            yield from need.missing()
+    def record(self, run: Run) -> Need:
+        """The record of a run, which is there once it is finished."""
+        file, path = self.config.runs / run_path(run) / "record.json", run_path(run)
+        if isinstance(run, BaselineRun):
+            argv = ("tools.baselines", *self._baseline_options(run), "--force", str(file))  # two calls may make it
+            return Need(f"baseline/{path}", f"{path} is", (file,), argv, tuple(self.of(run)))
+        begin = self.weights(run)
+        options = [*self.config.mode, *(["--weights", str(begin)] if begin else []), str(file.parent)]
+        argv = ("tools.train", "--resume", "--wait", *options)
+        return Need(f"train/{path}", f"{path} is", (file,), argv, tuple(self.of(run)), "--threads")
 
-    def obstacle(self, run: Run) -> str:
-        """Say why a run cannot be made here; empty if it can, even if something must be fetched first."""
-        return next((need.obstacle for need in self.missing(run) if need.obstacle), "")
+    def _baseline_options(self, run: BaselineRun) -> list[str]:
+        options = [run.method, "--dataset", run.dataset, "--seed", str(run.seed)]
+        options += ["--sources", "+".join(run.sources), "--targets", "+".join(run.targets)]
+        for name in ("classifier", "dimension", "normalise", "k", "limit"):
+            if (value := getattr(run, name)) is not None:
+                options += [f"--{name}", str(value)]
+        return [*options, "--data", str(self.data_folder(run))]
 
     def data_folder(self, run: Run) -> Path:
         """Return the folder of a run's LMDBs."""
@@ -162,7 +179,7 @@ class Needs:
             where = "--config images=DIR names its unpacked archive"
             impossible = f"{title(data.name)} is not on this machine: {where}"
         job = f"fetch/{self._name(folder / data.lmdbs)}"
-        return Need(job, f"{title(data.name)} is", lmdbs, tuple(argv), (), archived, made_by, impossible)
+        return Need(job, f"{title(data.name)} is", lmdbs, tuple(argv), (), "--jobs" * archived, made_by, impossible)
 
     def _find_style(self, run: Experiment) -> Need:
         """The statistics of style of a run's images."""
@@ -178,7 +195,7 @@ class Needs:
         images, data = DATASETS[run.data.images], self.config.data
         stored = (data / images.name / Path(run.data.train_lmdb(domain)).name for domain in run.data.domains)
         argv = (*_argv(need.made_by, **places), "--data", str(data))
-        return replace(need, argv=argv, needs=(self._get_data(images, data, *stored), *weights), parallel=True)
+        return replace(need, argv=argv, needs=(self._get_data(images, data, *stored), *weights), parallel="--jobs")
 
     def _get_weights(self, network: str, file: Path) -> Need:
         """Weights that nets of a network begin from, for nets of each number of domains."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from latent_domains.common.files import Digest
 from latent_domains.common.program import ProgramError
-from latent_domains.experiment.experiment import Experiment
 from latent_domains.experiment.networks import NETWORKS
 from latent_domains.tables.definition import BaselineRun, Run, Table, load, run_path
 from latent_domains.tables.needs import Need, Needs
@@ -66,33 +65,29 @@ class Plan:
         per_seed = {run_path(run) for table in self.tables.values() if table.data_per_seed for run in table.runs}
         return Needs(self.config, self.runs, per_seed)
 
-    def record(self, run: Run) -> Path:
-        """Return the file that a finished run has."""
-        return self.config.runs / run_path(run) / "record.json"
+    def _of(self, table: Table) -> dict[str, Need]:
+        """The record of each run of a table, whether it is there or not."""
+        return {run_path(run): self.needs.record(run) for run in table.runs}
 
     def records(self, table: Table) -> list[Path]:
         """List the records of a table that are there."""
-        return [record for record in map(self.record, table.runs) if record.is_file()]
+        return [record.paths[0] for record in self._of(table).values() if record.is_there()]
 
     def to_make(self, table: Table) -> list[str]:
         """List the jobs of runs that are not finished and can be made."""
-        runs = [run for run in self._unfinished(table) if not self.needs.obstacle(run)]
-        return [f"{'baseline' if isinstance(run, BaselineRun) else 'train'}/{run_path(run)}" for run in runs]
+        return [one.job for one in self._of(table).values() if not (one.is_there() or one.obstacle)]
 
     def contents(self, table: Table) -> str:
         """A hash of what a table is made of: its files, and which runs have a record or get one now.
 
         Times do not show that a file or a record came from elsewhere, since copies may keep older ones.
         """
-        runs = [run_path(run) for run in table.runs if self.record(run).is_file() or not self.needs.obstacle(run)]
+        runs = [path for path, record in self._of(table).items() if not record.obstacle]
         return str(Digest([*((file.name, file.read_bytes()) for file in table.files), *((run, "") for run in runs)]))
 
     def obstacles(self, table: Table) -> list[str]:
         """List the reasons why runs cannot be made here, each once."""
-        return list(dict.fromkeys(filter(None, map(self.needs.obstacle, self._unfinished(table)))))
-
-    def _unfinished(self, table: Table) -> list[Run]:
-        return [run for run in table.runs if not self.record(run).is_file()]
+        return list(dict.fromkeys(record.obstacle for record in self._of(table).values() if record.obstacle))
 
     def before_run(self, run: Run) -> list[str]:
         """List the jobs that make what a run lacks."""
@@ -101,7 +96,8 @@ class Plan:
     @cached_property
     def _missing(self) -> dict[str, Need]:
         """All that is missing for some run, by its job."""
-        return {need.job: need for run in self.runs.values() for need in self.needs.missing(run)}
+        records = map(self.needs.record, self.runs.values())
+        return {need.job: need for record in records for need in record.missing()}
 
     def before_need(self, job: str) -> list[str]:
         """List the jobs before one that makes data."""
@@ -116,28 +112,14 @@ class Plan:
         return self._missing[job].command(threads) if job in self._missing else ["true"]
 
     def run_script(self, run: Run, threads: int) -> str:
-        """Return the line of a shell that makes a run's record."""
+        """Return the line of a shell that makes a run's record; the folder is written from a table that has the run."""
+        command = shlex.join(self.needs.record(run).command(threads))
         if isinstance(run, BaselineRun):
-            return "exec " + _program("baselines", *self._baseline_options(run))
-        begin = self.needs.weights(run)
-        options = [*self.config.mode, *(["--weights", str(begin)] if begin else []), str(self.record(run).parent)]
-        train = _program("train", "--resume", "--wait", "--threads", str(threads), *options)
-        return f"{self._write_command(run)} && exec {_program('one_gpu')} {train}"
-
-    def _write_command(self, run: Experiment) -> str:
-        """Write a run's folder, from a table that has the run."""
+            return f"exec {command}"
         table = next(table for table in self.tables.values() if run in table.runs)
         options = ["--runs", str(self.config.runs), *self.config.choices, *self.config.mode]
-        return _program("tables", str(table.files[0]), "--write", run.name, *options)
-
-    def _baseline_options(self, run: BaselineRun) -> list[str]:
-        """``--force``: if two calls make the same record, the second must not fail."""
-        options = [run.method, "--dataset", run.dataset, "--seed", str(run.seed)]
-        options += ["--sources", "+".join(run.sources), "--targets", "+".join(run.targets)]
-        for name in ("classifier", "dimension", "normalise", "k", "limit"):
-            if (value := getattr(run, name)) is not None:
-                options += [f"--{name}", str(value)]
-        return [*options, "--data", str(self.needs.data_folder(run)), "--force", str(self.record(run))]
+        write = shlex.join(["python", "-m", "tools.tables", str(table.files[0]), "--write", run.name, *options])
+        return f"{write} && exec python -m tools.one_gpu {command}"
 
     def gpus_of(self, run: Run) -> int | None:
         """Return the number of GPUs of a run; None for none, because some clusters take 0 for a request."""
@@ -150,8 +132,3 @@ class Plan:
     def memory(self, run: Run) -> int:
         """Return the MB that a run takes."""
         return BASELINE_MEMORY if isinstance(run, BaselineRun) else NETWORKS[run.data.network].megabytes
-
-
-def _program(name: str, *options: str) -> str:
-    """The words of a shell that start one of our programs."""
-    return shlex.join(["python", "-m", f"tools.{name}", *options])

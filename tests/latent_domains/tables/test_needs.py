@@ -117,7 +117,7 @@ def test_mixtures_are_joined_of_domains_in_the_order_of_their_seeds_data(tmp_pat
     here = plan(tmp_path)
     (tmp_path / "experiments" / "mixed.yaml").write_text(MIXED.format(own=own))
     (run,), job = here.table("mixed").runs, f"derive/{data}digits.mnist80+mnistm20_train"
-    assert here.before_run(run) == [job, f"fetch/{data}digits"] and not here.needs.obstacle(run)
+    assert here.before_run(run) == [job, f"fetch/{data}digits"] and not here.needs.record(run).obstacle
     assert here.before_need(job) == [f"fetch/{data}digits"]
     folder = tmp_path / "data" / f"{data}digits"
     files = " ".join(str(folder / f"{part}_train") for part in ("mnist", "mnistm", "mnist80+mnistm20"))
@@ -136,15 +136,15 @@ def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_
         for table in ("pacs_styles", "pacs_160")
     )
     for run in (on_features, fine_tuned):
-        assert here.needs.obstacle(run).startswith("PACS is not on this machine: ")
-        assert not given.needs.obstacle(run) and "derive/pacs_style" in given.before_run(run)
+        assert here.needs.record(run).obstacle.startswith("PACS is not on this machine: ")
+        assert not given.needs.record(run).obstacle and "derive/pacs_style" in given.before_run(run)
     assert given.before_need("derive/pacs_style") == ["fetch/pacs"]
     with_lmdbs(tmp_path, "pacs_160", *fine_tuned.data.domains)
-    assert here.needs.obstacle(fine_tuned).startswith("PACS is not on this machine: ")
+    assert here.needs.record(fine_tuned).obstacle.startswith("PACS is not on this machine: ")
     commands = "python -m tools.get_data pacs --images DIR, then python -m tools.extract_features pacs --style"
     assert why_missing(fine_tuned, tmp_path / "data") == f"PACS is not on this machine: {commands}"
     with_lmdbs(tmp_path, "pacs", *fine_tuned.data.domains)
-    assert not here.needs.obstacle(fine_tuned) and here.before_need("derive/pacs_style") == []
+    assert not here.needs.record(fine_tuned).obstacle and here.before_need("derive/pacs_style") == []
     assert why_missing(fine_tuned, tmp_path / "data").startswith("the statistics of style of PACS are not on this mac")
     assert command(here, "derive/pacs_style").startswith("tools.extract_features pacs --style ")
     with_lmdbs(tmp_path, "pacs_style", *fine_tuned.sources)
@@ -168,7 +168,9 @@ def test_statistics_of_style_of_ones_own_pictures_are_made_by_hand(like, changes
     (tmp_path / "experiments" / "mixed.yaml").write_text(text)
     (run,) = here.table("mixed").runs
     with_lmdbs(tmp_path, "mine", *run.data.domains)
-    assert re.fullmatch(f".*statistics of style of {reason}", here.needs.obstacle(run))
-    assert not here.to_make(here.table("mixed")) and why_missing(run, tmp_path / "data") == here.needs.obstacle(run)
+    assert re.fullmatch(f".*statistics of style of {reason}", here.needs.record(run).obstacle)
+    assert (
+        not here.to_make(here.table("mixed")) and why_missing(run, tmp_path / "data") == here.needs.record(run).obstacle
+    )
     with_lmdbs(tmp_path, run.data.style, *run.sources)
-    assert not here.needs.obstacle(run)
+    assert not here.needs.record(run).obstacle

@@ -101,12 +101,12 @@ def test_a_run_is_written_from_its_table_then_trained(tmp_path, monkeypatch):
     options = "--runs runs --data data --seeds 3 --solver-mode CPU"
     assert write == f"python -m tools.tables experiments/pacs.yaml --write {mda.name} {options}"
     assert train == (
-        "exec python -m tools.one_gpu python -m tools.train --resume --wait --threads 2 --solver-mode CPU "
-        f"--weights data/weights/resnet18_mda4.caffemodel runs/pacs/{mda.name}"
+        "exec python -m tools.one_gpu python -m tools.train --resume --wait --solver-mode CPU "
+        f"--weights data/weights/resnet18_mda4.caffemodel runs/pacs/{mda.name} --threads 2"
     )
     assert (here.gpus_of(mda), here.memory(mda)) == (None, 8000)
     begins_at_random = Plan(Config(weights="none", experiments=Path("experiments"), runs=Path("x; touch y")))
-    assert begins_at_random.run_script(mda, threads=1).endswith(f" --threads 1 'x; touch y/pacs/{mda.name}'")
+    assert begins_at_random.run_script(mda, threads=1).endswith(f" 'x; touch y/pacs/{mda.name}' --threads 1")
 
 
 def test_baselines_are_called_with_their_options(tmp_path, monkeypatch):
