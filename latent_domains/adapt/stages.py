@@ -73,7 +73,7 @@ def carry_out(task: Task, experiment: Experiment, weights: Path | None, notes: N
 
 
 @dataclass(frozen=True)
-class Result(Artefact):
+class RunResult(Artefact):
     """What is made of a finished training, and made again if it is older than its record."""
 
     record: Path
@@ -88,9 +88,9 @@ class Result(Artefact):
         self.made_by()
 
 
-def _results(task: Task, folder: RunFolder) -> Iterator[Result]:
+def _results(task: Task, folder: RunFolder) -> Iterator[RunResult]:
     """All results, in the order in which they are made."""
-    paths, images, result = task.paths, task.images, partial(Result, folder.record)
+    paths, images, result = task.paths, task.images, partial(RunResult, folder.record)
 
     def chosen() -> None:
         if folder.experiment.data.features:
