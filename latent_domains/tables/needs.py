@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from latent_domains.common.artefact import Artefact
+from latent_domains.common.program import from_root
 from latent_domains.data.lmdb_folder import is_lmdb
 from latent_domains.data.sets.published import IMAGE_SETS
 from latent_domains.experiment.batches import is_joined, join_options
@@ -66,9 +67,9 @@ class Need(Artefact):
         first, *others = self.missing()
         if not (first.argv or first.made_by):
             return first.impossible
-        lacks = first._lacks
-        names = ", ".join(f"{path.parent.name}/{path.name}" for path in lacks)
-        what = first.title if len(lacks) == len(first.paths) else f"{names} {'are' if len(lacks) > 1 else 'is'}"
+        lacks, what = first._lacks, first.title
+        if len(lacks) < len(first.paths):
+            what = f"{', '.join(map(from_root, lacks))} {'are' if len(lacks) > 1 else 'is'}"
         commands = [each.made_by or shlex.join(each.command()) for each in (first, *others)]
         return f"{what} not on this machine: {', then '.join(commands)}"
 
@@ -104,7 +105,7 @@ class Needs:
             train, tests = (*run.sources, *run.targets), run.targets
         lmdbs = [folder / name for name in (*map(data.train_lmdb, train), *map(data.test_lmdb, tests))]
         needs = [self._join(run, part, mixture) for mixture, part in joined.items()]
-        needs.append(self._build(run, *(lmdb for lmdb in lmdbs if lmdb not in joined)))
+        needs.append(self._build(run, *(lmdb for lmdb in dict.fromkeys(lmdbs) if lmdb not in joined)))
         if style:
             needs.append(self._find_style(run))
         if begin := self.weights(run):

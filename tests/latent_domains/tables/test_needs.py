@@ -125,8 +125,14 @@ def test_mixtures_are_joined_of_domains_in_the_order_of_their_seeds_data(tmp_pat
     with_lmdbs(tmp_path, f"{data}digits", *(f"{d}_{s}" for d in run.data.domains for s in ("train", "test")))
     here = plan(tmp_path)
     assert here.before_run(run) == [job] and here.before_need(job) == []
+    join = f"python -m tools.join_lmdbs {seed}--shares 80:20 {files}"
+    lacking = f"{data}digits/mnist80+mnistm20_train is not on this machine: {join}"
+    assert why_missing(run, tmp_path / "data", per_seed=bool(data)) == lacking
     with_lmdbs(tmp_path, f"{data}digits", "mnist80+mnistm20_train")
     assert here.before_run(run) == []
+    (tmp_path / "data" / f"{data}digits" / "usps_test" / "data.mdb").unlink()
+    lacking = f"{tmp_path}/data/{data}digits/usps_test is not on this machine: python -m tools.get_data digits"
+    assert why_missing(run, tmp_path / "data", per_seed=bool(data)).startswith(lacking)
 
 
 def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_them(tmp_path):
