@@ -9,7 +9,7 @@ taken away first. With --unlabelled the pictures lie in any folders. Content may
 pictures are taken together, whatever SOURCE they are from. If there are several, the result is compared with them.
 
 Nothing is trained. A pretrained net (EfficientNet-Lite0, from a Python package) gives statistics of each picture. Two
-cores take two minutes for 10,000 pictures. Without --k the program counts the domains. There may be only one.
+cores take about three minutes for 10,000 pictures. Without --k the program counts the domains. There may be only one.
 
 OUT gets domains.csv (picture, number of its latent domain, probability), report.html (the most and least certain
 pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Statistics are made once: with another
