@@ -32,7 +32,7 @@ def choice(**changes) -> Choice:
     return replace(Choice("spread", held_out, 0.5, FOUND), **changes)
 
 
-def test_a_choice_is_read_as_it_was_written(tmp_path):
+def test_choice_is_read_as_it_was_written(tmp_path):
     file = tmp_path / "choice.json"
     file.write_text(choice().text())
     assert Choice.read(file) == choice()
@@ -44,7 +44,7 @@ def test_a_choice_is_read_as_it_was_written(tmp_path):
         Choice.read(file)
 
 
-def test_the_reason_has_the_means():
+def test_reason_has_the_means():
     assert choice().reason.endswith(
         "head 50.0 %, the trained head, its predictions spread over neighbours 56.2 %, "
         "logistic regression, each side standardised 50.0 %"
@@ -186,7 +186,7 @@ def _without(whole: Experiment, source: str, path: Path = Path("run")) -> Experi
 
 
 @pytest.mark.parametrize("method", ["mda", "multi_source"])
-def test_domains_of_a_file_stay(method, tmp_path):
+def test_without_keeps_domains_of_a_file(method, tmp_path):
     """Those of the run's copy: the file itself may have changed."""
     folder = RunFolder(tmp_path, made(method), tmp_path)
     folder.domains_file.write_text("picture,domain\na,1\nb,2\nc,3\nd,4\n")
@@ -208,12 +208,12 @@ def test_without_a_source_the_rest_stays(method):
 
 
 @pytest.mark.parametrize("method", ALIGNED)
-def test_a_single_source_has_no_domains(method):
+def test_without_all_sources_but_one_there_are_no_domains(method):
     other = _without(made(method, SOURCES[:2], **ALIGNED[method]), "photo")
     assert (other.method.name, other.sources, other.targets) == ("dial", SOURCES[:1], ("photo",))
     assert (other.recipe.head, other.recipe.lambda_m, other.seed) == ("linear", 0.1, 3)
 
 
-def test_each_domain_keeps_its_rows_of_a_batch():
+def test_without_keeps_the_rows_of_each_domain_in_a_batch():
     whole = made("dial", batch_split="equally", batch_size=256)
     assert _without(whole, "photo").recipe.batch_size == 192

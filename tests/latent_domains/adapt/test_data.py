@@ -31,7 +31,7 @@ def images(tmp_path):
     return read_images([night, day], [dusk])
 
 
-def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path, capsys):
+def test_build_lmdbs_names_what_is_no_regular_file_and_never_waits_for_it(images, tmp_path, capsys):
     class_folder = tmp_path / "night" / "disc"
     (class_folder / "dangling.png").symlink_to("not there")
     (class_folder / "round.png").symlink_to("round.png")
@@ -48,7 +48,7 @@ def test_what_is_no_regular_file_is_named_and_never_waited_for(images, tmp_path,
         assert f"left out {class_folder / name}.png: {why}" in said
 
 
-def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(images, tmp_path, capsys):
+def test_build_lmdbs_replaces_those_of_other_images_or_classes_until_training_begins(images, tmp_path, capsys):
     paths = Paths(tmp_path / "out")
 
     def built(found: TaskImages) -> str:
@@ -69,7 +69,7 @@ def test_lmdbs_of_other_images_or_classes_are_replaced_until_training_begins(ima
         built(with_class("wedge"))
 
 
-def test_other_pictures_of_the_same_name_size_and_time_are_noticed(images, tmp_path, capsys):
+def test_build_lmdbs_notices_other_pictures_of_the_same_name_size_and_time(images, tmp_path, capsys):
     """As uncompressed ones from an archive have them. The same pictures, copied, are the same."""
     file = tmp_path / "day" / "disc" / "0.png"
     picture = cv2.imread(str(file))
@@ -99,7 +99,7 @@ def test_other_pictures_of_the_same_name_size_and_time_are_noticed(images, tmp_p
         built(in_training=True)
 
 
-def test_unreadable_images_are_left_out_and_not_counted(images, tmp_path, capsys):
+def test_build_lmdbs_leaves_out_unreadable_images_and_does_not_count_them(images, tmp_path, capsys):
     bad = tmp_path / "night" / "disc" / "0.png"
     bad.write_bytes(b"no image")
     paths = Paths(tmp_path / "my out")

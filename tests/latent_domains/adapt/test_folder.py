@@ -10,7 +10,7 @@ from latent_domains.runs.lock import locked
 from tests.latent_domains.adapt.tasks import begin
 
 
-def test_an_option_of_the_method_that_was_none_had_the_default_of_then(tmp_path):
+def test_keep_settings_takes_an_option_of_the_method_that_was_none_for_the_default_of_then(tmp_path):
     paths = Paths(tmp_path / "out")
     keep_settings(paths, {"--k-target": 3})
     keep_settings(paths, {"--k-target": None, "--weights": None})
@@ -21,7 +21,7 @@ def test_an_option_of_the_method_that_was_none_had_the_default_of_then(tmp_path)
             keep_settings(paths, changed)
 
 
-def test_a_training_goes_on_if_it_was_begun_and_force_removes_its_results(tiny_data, tmp_path):
+def test_check_goes_on_and_remove_results_of_a_training_that_was_begun(tiny_data, tmp_path):
     paths = Paths(tmp_path / "task")
     check_goes_on(paths)
     assert not paths.is_begun
@@ -38,7 +38,7 @@ def test_a_training_goes_on_if_it_was_begun_and_force_removes_its_results(tiny_d
     assert [file.name for file in paths.root.iterdir()] == ["settings.json"] and not paths.is_begun
 
 
-def test_results_of_a_run_that_somebody_deleted_are_not_mixed_with_those_of_another_one(tmp_path):
+def test_check_goes_on_does_not_mix_results_of_a_run_that_somebody_deleted_with_others(tmp_path):
     """DIAL makes no domains.csv, and without labels there are no baselines: those of before would stay."""
     paths = Paths(tmp_path / "task")
     paths.baselines.mkdir(parents=True)
@@ -48,7 +48,7 @@ def test_results_of_a_run_that_somebody_deleted_are_not_mixed_with_those_of_anot
         check_goes_on(paths)
 
 
-def test_a_call_that_ended_after_counting_domains_can_be_repeated(tmp_path):
+def test_check_goes_on_after_a_call_that_ended_after_counting_domains(tmp_path):
     paths = Paths(tmp_path / "out")
     paths.root.mkdir()
     paths.found.write_text("page")
@@ -57,7 +57,7 @@ def test_a_call_that_ended_after_counting_domains_can_be_repeated(tmp_path):
     assert not paths.found.exists()
 
 
-def test_a_folder_that_was_moved_is_refused_before_anything_is_built(tiny_data, tmp_path):
+def test_check_goes_on_refuses_a_folder_that_was_moved(tiny_data, tmp_path):
     """Its run reads the LMDBs of the old place, where others may be by now. A link to the old place is no other one."""
     begin(tmp_path / "task", tiny_data)
     (tmp_path / "task").rename(tmp_path / "moved")
@@ -67,7 +67,7 @@ def test_a_folder_that_was_moved_is_refused_before_anything_is_built(tiny_data, 
     check_goes_on(Paths(tmp_path / "moved"))
 
 
-def test_a_folder_that_was_begun_before_there_was_an_option_goes_on(tmp_path):
+def test_keep_settings_of_a_folder_that_was_begun_before_there_was_an_option(tmp_path):
     """Its run says what was done then, and is compared as well."""
     paths = Paths(tmp_path)
     paths.settings.write_text(json.dumps({"--k": 2}))

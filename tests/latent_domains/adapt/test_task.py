@@ -11,14 +11,14 @@ from tests.latent_domains.adapt.tasks import task
 
 
 @pytest.mark.parametrize(("images", "interval"), [(4_000, 200), (20_000, 417), (172_500, 1200)])
-def test_a_large_target_is_tested_less_often(images, interval, tmp_path):
+def test_experiment_of_tests_a_large_target_less_often(images, interval, tmp_path):
     """A test of as many images as 417 batches of 48 comes after so many; 1,200 batches are all of the training."""
     counts = {"one": 5_000, "other": 400_000, "target": images}
     recipe = experiment_of(task(tmp_path, dict.fromkeys(counts, 1)), counts).data.recipe
     assert (recipe.iterations, recipe.batch_size, recipe.test_interval) == (1200, 48, interval)
 
 
-def test_a_branch_that_no_model_could_have_is_refused(tmp_path):
+def test_experiment_of_refuses_a_branch_that_no_model_could_have(tmp_path):
     counts = {"night": 20, "dusk": 20, "dawn": 20}
     ours = task(tmp_path, counts, "lite0", targets=2, k_target=2, branch_input="early")
     with pytest.raises(ProgramError, match=r"branch_input: got 'early' with k_target 2, expected final: .* latent tar"):
@@ -37,7 +37,7 @@ def test_a_branch_that_no_model_could_have_is_refused(tmp_path):
         ("by_size", (1_000, 10), (23, 23, 2)),
     ],
 )
-def test_the_size_of_a_batch_however_it_is_divided(split, images, expected, tmp_path):
+def test_experiment_of_has_the_size_of_a_batch_however_it_is_divided(split, images, expected, tmp_path):
     counts = {"one": images[0], "other": images[0], "target": images[1]}
     ours = task(tmp_path, counts, batch_split=split)
     experiment = experiment_of(ours, counts)
@@ -47,7 +47,7 @@ def test_the_size_of_a_batch_however_it_is_divided(split, images, expected, tmp_
     assert all(f" images: so a batch has {sum(expected)} images, not 48 as " in note for note in notes)
 
 
-def test_a_small_domain_makes_smaller_batches_and_that_is_said(tmp_path):
+def test_batch_notes_say_that_a_small_domain_makes_smaller_batches(tmp_path):
     def told(smallest: int, **chosen: Any) -> list[str]:
         counts = {"one": smallest, "other": 500, "target": 500}
         ours = task(tmp_path, counts, "mnist", **chosen)

@@ -16,7 +16,7 @@ from latent_domains.adapt.task import (
 from latent_domains.common.program import ProgramError
 
 
-def test_the_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
+def test_default_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
     monkeypatch.delenv("SOLVER_MODE", raising=False)
     for reason, expected in (("the driver shows no GPU", "lite0"), (None, "resnet18")):
         monkeypatch.setattr(task, "why_no_gpu", lambda reason=reason: reason)
@@ -24,7 +24,7 @@ def test_the_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
     assert default_network("CPU") == "lite0" and default_network("GPU") == "resnet18"
 
 
-def test_what_is_chosen_stays_and_the_rest_is_the_networks():
+def test_with_defaults_what_is_chosen_stays_and_the_rest_is_the_networks():
     nothing = {"method": "mda", **dict.fromkeys(ON_FEATURES), "k": None}
     assert with_defaults(Learner("lite0"), nothing) == {"method": "mda", **ON_FEATURES, "k": None}
     chosen = {**nothing, "no_w_gradient": False, "branch_norm": "layers"}
@@ -51,7 +51,7 @@ def test_what_is_chosen_stays_and_the_rest_is_the_networks():
         ("resnet18", {}, "mda"),
     ],
 )
-def test_the_usual_method(network, options, expected):
+def test_with_defaults_has_the_usual_method(network, options, expected):
     for fine_tune in (False, True):
         assert with_defaults(Learner(network, fine_tune), {"method": None, **options})["method"] == expected
 
@@ -66,19 +66,19 @@ def test_the_usual_method(network, options, expected):
     ],
 )
 @pytest.mark.parametrize("network", ["lite0", "resnet18"])
-def test_the_usual_method_on_domains_of_a_file(network, last, options, expected, tmp_path):
+def test_with_defaults_has_the_usual_method_on_domains_of_a_file(network, last, options, expected, tmp_path):
     file = tmp_path / "domains.csv"
     file.write_text(f"picture,domain\na,1\n{last}\n")
     assert with_defaults(Learner(network), {"method": None, "domains": file, **options})["method"] == expected
 
 
 @pytest.mark.parametrize("method", ["mda", "multi_source", "style_w"])
-def test_several_targets_are_one_domain_and_need_no_branch(method):
+def test_with_defaults_several_targets_are_one_domain_and_need_no_branch(method):
     nothing = {"method": method, **dict.fromkeys(ON_FEATURES), "k_target": None}
     assert with_defaults(Learner("lite0"), nothing)["k_target"] == 1
 
 
-def test_a_backbone_is_fine_tuned_only_where_that_is_asked_for(monkeypatch):
+def test_choose_learner_fine_tunes_a_backbone_only_where_that_is_asked_for(monkeypatch):
     monkeypatch.setattr(task, "why_no_gpu", lambda: None)
     features, tuned = (choose_learner("lite0", fine_tune, None, "CPU") for fine_tune in (False, True))
     assert features == Learner("lite0") and features.on_features and features.features_alone is None
@@ -96,7 +96,7 @@ def test_a_backbone_is_fine_tuned_only_where_that_is_asked_for(monkeypatch):
         choose_learner("lite0", False, 128, "CPU")
 
 
-def test_features_alone_share_what_is_asked_and_not_how_the_net_is_trained():
+def test_for_features_shares_what_is_asked_and_not_how_the_net_is_trained():
     names = ("k", "k_target", "known_share", "iterations", "base_lr", "seed", *ON_FEATURES)
     given = {**dict.fromkeys(names), "method": "mda", "k": 3, "seed": 1, "base_lr": 0.01, "lambda_d": 0.2}
     tuned = Learner("lite0", True, 64)

@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path / "weights"
 
 
-def test_random_weights_and_a_caffemodel(tmp_path):
+def test_starting_weights_at_random_and_of_a_caffemodel(tmp_path):
     assert starting_weights("none", experiment("resnet18"), tmp_path) is None
     assert starting_weights(None, experiment("mnist"), tmp_path) is None
     mine = tmp_path / "my.caffemodel"
@@ -68,7 +68,7 @@ def test_random_weights_and_a_caffemodel(tmp_path):
             starting_weights(str(tmp_path / name), experiment("alexnet"), tmp_path)
 
 
-def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_path, monkeypatch):
+def test_starting_weights_of_a_head_on_features_are_random_and_its_backbone_is_looked_at(tmp_path, monkeypatch):
     lite0 = make_experiment("pacs_lite0", "mda")
     assert starting_weights(None, lite0, tmp_path) is None
     with pytest.raises(ProgramError, match="--weights none: the features of lite0 are those of its own weights"):
@@ -87,7 +87,7 @@ def test_a_head_on_features_begins_at_random_and_its_backbone_is_looked_at(tmp_p
         ("mda", "resnet18_cntk_mda4.caffemodel"),
     ],
 )
-def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
+def test_starting_weights_that_are_converted_are_those_for_the_number_of_domains(folder, tmp_path, method, file):
     folder.mkdir()
     (folder / file).write_bytes(b"converted")
     assert starting_weights(None, experiment("resnet18", method), tmp_path) == folder / file, "no note says other"
@@ -104,14 +104,14 @@ def test_converted_weights_are_those_for_the_number_of_domains(folder, tmp_path,
 
 
 @pytest.mark.parametrize(("network", "file"), [("resnet18", "resnet18-f37072fd.pth"), ("alexnet", "bvlc_alexnet")])
-def test_without_a_network_it_says_what_can_be_done(folder, tmp_path, network, file):
+def test_starting_weights_without_a_network_say_what_can_be_done(folder, tmp_path, network, file):
     with pytest.raises(ProgramError) as error:
         starting_weights(None, experiment(network), tmp_path)
     said = str(error.value)
     assert f"{folder}/{file}" in said and "--weights FILE" in said and "--weights none" in said
 
 
-def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
+def test_starting_weights_convert_a_checkpoint_once(tmp_path, monkeypatch):
     calls = []
 
     def convert(checkpoint: Path, out: Path, options: ConverterOptions, **more: object) -> None:
@@ -139,7 +139,7 @@ def test_a_checkpoint_is_converted_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_training_that_goes_on_is_compared_with_the_file_it_began_from(folder, tmp_path, capsys, named):
+def test_check_begun_compares_with_the_file_that_training_began_from(folder, tmp_path, capsys, named):
     """Other weights that are at hand by now do not count, nothing is fetched, and what is gone is not needed."""
     file = (tmp_path if named else folder) / "resnet18_cntk_mda4.caffemodel"
     folder.mkdir()
@@ -162,7 +162,7 @@ def test_a_training_that_goes_on_is_compared_with_the_file_it_began_from(folder,
     assert capsys.readouterr().out == said
 
 
-def test_the_datasets_description_is_that_of_the_run(tiny_data, tmp_path):
+def test_open_run_describes_the_dataset_of_the_run(tiny_data, tmp_path):
     """Not that of a call with other options, which ended before there was a run."""
     paths = Paths(tmp_path)
     paths.dataset.mkdir(parents=True)
@@ -182,14 +182,14 @@ def test_the_datasets_description_is_that_of_the_run(tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_what_is_wrong_with_a_run_is_told_before_an_iteration_is_measured(tiny_data, tmp_path):
+def test_train_tells_what_is_wrong_with_a_run_before_an_iteration_is_measured(tiny_data, tmp_path):
     folder = begin(tmp_path / "task", tiny_data)
     (folder.data_folder / "digits").unlink()
     with pytest.raises(ProgramError, match="no LMDB there; build it with"):
         train(task(tmp_path / "task"), folder, None)
 
 
-def test_a_finished_run_of_other_records_is_refused_with_advice_for_adapt(tiny_data, tmp_path):
+def test_train_refuses_a_finished_run_of_other_records_with_advice_for_adapt(tiny_data, tmp_path):
     folder = begin(tmp_path / "task", tiny_data)
     name = folder.experiment.data.train_lmdb(folder.experiment.sources[0])
     folder.training.write_text(json.dumps({"seconds": 1.0, "lmdbs": {name: "of yesterday"}}))
@@ -207,7 +207,7 @@ def test_duration_text(seconds, words):
 
 
 @pytest.mark.program
-def test_iterations_tests_and_the_evaluation_count(tiny_data, tmp_path):
+def test_estimate_seconds_counts_iterations_tests_and_the_evaluation(tiny_data, tmp_path):
     experiment = make_experiment("digits", "mda", batch_size=10, iter_size=2, known_share=0.5)
     folder = write_run(experiment, tmp_path / "run", data=tiny_data)
     assert folder.batch_rows() == {"mnist": 10, "mnistm": 10, "usps": 10}, "domain labels are no images"

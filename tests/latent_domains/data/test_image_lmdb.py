@@ -43,7 +43,7 @@ def pictures(folder: Path, channels: int, opacity: int = 0, kind: type = np.uint
         (3, 0, np.uint16, {TWELVE_BITS: "--range None instead of '0:4095'"}),
     ],
 )
-def test_how_pictures_are_read_counts_where_it_changes_pixels(channels, opacity, kind, said, tmp_path):
+def test_plan_of_images_compares_how_they_are_read_where_that_changes_pixels(channels, opacity, kind, said, tmp_path):
     folder = pictures(tmp_path / "in", channels, opacity, kind)
     planned(folder, USUAL).make()
     assert planned(folder, USUAL).is_there()
@@ -55,7 +55,7 @@ def test_how_pictures_are_read_counts_where_it_changes_pixels(channels, opacity,
             assert planned(folder, reading).is_there()
 
 
-def test_one_whose_alpha_was_left_out_once_is_another_one(tmp_path):
+def test_plan_of_images_is_not_one_whose_alpha_was_left_out(tmp_path):
     folder = pictures(tmp_path / "in", 4)
     planned(folder, USUAL).make()
     made_of = read_note(tmp_path / "lmdb").made_of

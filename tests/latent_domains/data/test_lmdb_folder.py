@@ -31,7 +31,7 @@ def test_contents_are_keys_and_values(tmp_path):
     )
 
 
-def test_a_note_is_about_one_file(tmp_path):
+def test_noted_contents_are_about_one_file(tmp_path):
     a, b = fill(tmp_path / "a", 1, 2), fill(tmp_path / "b", 1, 3)
     of_b = lmdb_io.contents(b)
     status = (a / "data.mdb").stat()
@@ -41,7 +41,7 @@ def test_a_note_is_about_one_file(tmp_path):
     assert noted_contents(a) is None and lmdb_io.contents(a) == of_b
 
 
-def test_lmdbs_that_others_were_made_of_are_compared(tmp_path):
+def test_check_up_to_date_compares_lmdbs_that_others_were_made_of(tmp_path):
     a, b, mixture = fill(tmp_path / "a", 1, 2), fill(tmp_path / "b", 3, 4), tmp_path / "mixture"
     join.join([a, b], mixture)
     check_up_to_date(mixture, "do it again")
@@ -61,7 +61,7 @@ def test_lmdbs_that_others_were_made_of_are_compared(tmp_path):
     check_up_to_date(mixture, "", lmdb_io.contents)
 
 
-def test_a_note_that_is_no_file_says_nothing(tmp_path):
+def test_read_note_says_nothing_if_it_is_no_file(tmp_path):
     lmdb = fill(tmp_path / "a", 1, 2)
     (lmdb / NOTE).unlink()
     os.mkfifo(lmdb / NOTE)

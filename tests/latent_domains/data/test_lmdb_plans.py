@@ -28,7 +28,7 @@ def never() -> None:
 
 
 @pytest.mark.parametrize("images", [GRAY, COLOUR])
-def test_images_are_shuffled_and_keep_label_and_name(tmp_path, images):
+def test_plan_of_arrays_shuffles_images_and_keeps_label_and_name(tmp_path, images):
     assert part(tmp_path / "a", images).make() == 12
     order = []
     for key, datum in lmdb_io.read(tmp_path / "a"):
@@ -44,7 +44,7 @@ def test_images_are_shuffled_and_keep_label_and_name(tmp_path, images):
     assert sorted(order) == list(range(12)) and order != list(range(12))
 
 
-def test_what_stands_is_not_made_again(tmp_path, capsys):
+def test_make_missing_leaves_an_lmdb_that_is_there(tmp_path, capsys):
     a, b = part(tmp_path / "a"), part(tmp_path / "b")
     a.make()
     before = (a.path / "data.mdb").stat().st_mtime_ns
@@ -53,7 +53,7 @@ def test_what_stands_is_not_made_again(tmp_path, capsys):
     assert (a.path / "data.mdb").stat().st_mtime_ns == before and names(tmp_path) == ["a", "b"]
 
 
-def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
+def test_make_missing_leaves_what_another_process_made_meanwhile(tmp_path, capsys):
     ours = part(tmp_path / "a")
 
     def late(of: PlannedLmdb) -> PlannedLmdb:
@@ -70,7 +70,7 @@ def test_what_another_process_made_meanwhile_stands(tmp_path, capsys):
         make_missing([late(part(tmp_path / "a", seed=1))])
 
 
-def test_a_part_of_another_origin_is_not_reused(tmp_path):
+def test_planned_lmdb_is_not_one_of_another_origin(tmp_path):
     part(tmp_path / "a").make()
     other = part(tmp_path / "a", seed=5)
     with pytest.raises(ProgramError, match=r"a: made with seed 0 instead of 5; pass --force to replace it, or name"):
@@ -85,7 +85,7 @@ def test_a_part_of_another_origin_is_not_reused(tmp_path):
     assert other.is_there() and not list(tmp_path.glob(".*"))
 
 
-def test_force_replaces_a_part_that_is_damaged(tmp_path):
+def test_make_missing_replaces_a_damaged_lmdb_by_force(tmp_path):
     part(tmp_path / "a").make()
     with (tmp_path / "a" / "data.mdb").open("r+b") as file:
         file.truncate(5000)
@@ -98,7 +98,7 @@ DAMAGED = ["", "[]", '{"recipe": null}', '{"recipe": {"part": "a", "seed": 0}}',
 
 
 @pytest.mark.parametrize("note", [None, *DAMAGED])
-def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, note):
+def test_planned_lmdb_is_not_one_of_unknown_origin(tmp_path, note):
     part(tmp_path / "a").make()
     file = tmp_path / "a" / NOTE
     file.unlink()
@@ -110,7 +110,7 @@ def test_a_folder_of_unknown_origin_is_neither_reused_nor_replaced(tmp_path, not
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_what_is_no_lmdb_is_never_replaced(force, tmp_path):
+def test_make_missing_never_replaces_what_is_no_lmdb(force, tmp_path):
     (tmp_path / "photo" / "dog").mkdir(parents=True)
     message = "photo: found other files, expected an LMDB or nothing; choose another --out"
     with pytest.raises(ProgramError, match=message):
@@ -127,7 +127,7 @@ def of_material(path: Path, contents: str | Callable[[], str], stamp: str) -> Pl
     return replace(part(path), material=Material(stamp, read))
 
 
-def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):
+def test_planned_lmdb_reads_contents_only_where_the_stamp_is_another_one(tmp_path, monkeypatch):
     place = tmp_path / "a"
     of_material(place, "contents", "first").make()
     monkeypatch.setattr(lmdb_io, "_read_contents", never)
@@ -147,7 +147,7 @@ def test_contents_are_read_only_where_the_stamp_is_another_one(tmp_path, monkeyp
     assert of_material(place, "contents", "fourth").is_there()
 
 
-def test_a_copy_is_read_once_and_records_that_were_changed_are_noticed(tmp_path, monkeypatch):
+def test_planned_lmdb_reads_a_copy_once_and_notices_changed_records(tmp_path, monkeypatch):
     part(tmp_path / "b").make()
     shutil.copytree(tmp_path / "b", tmp_path / "a")
     (tmp_path / "a" / NOTE).write_text((tmp_path / "a" / NOTE).read_text().replace('"part": "b"', '"part": "a"'))

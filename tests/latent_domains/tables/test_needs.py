@@ -33,7 +33,7 @@ def command(here, job: str) -> str:
     return " ".join(words[2:])
 
 
-def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
+def test_needs_of_digits_are_lmdbs_for_every_seed(tmp_path):
     here, data = plan(tmp_path, "digits", "demo", seeds=(0, 3)), tmp_path / "data"
     for run in here.table("digits").runs:
         assert here.before_run(run) == [f"fetch/seed{run.seed}/digits"]
@@ -46,7 +46,7 @@ def test_every_seed_of_the_digits_has_lmdbs_of_its_own(tmp_path):
     assert made_meanwhile.command("fetch/seed0/digits", threads=2) == ["true"]
 
 
-def test_image_sets_need_their_images_and_weights(tmp_path):
+def test_needs_of_image_sets_are_their_images_and_weights(tmp_path):
     here = plan(tmp_path, "office31", "pacs_160", images="archive")
     table, data = here.table("office31"), tmp_path / "data"
     assert len(here.to_make(table)) == 75 and here.obstacles(table) == []
@@ -60,7 +60,7 @@ def test_image_sets_need_their_images_and_weights(tmp_path):
     )
 
 
-def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path, monkeypatch):
+def test_needs_are_weights_for_all_nets_or_none(tmp_path, monkeypatch):
     with_lmdbs(tmp_path, "pacs", "art_painting", "cartoon", "photo", "sketch")
     here, folder = plan(tmp_path, "pacs"), tmp_path / "data" / "weights"
     runs = {run.method.name: run for run in here.table("pacs").runs}
@@ -86,7 +86,7 @@ def test_weights_are_fetched_for_all_nets_or_left_out(tmp_path, monkeypatch):
     assert here.before_run(runs["mda"]) == []
 
 
-def test_features_come_from_images_and_weights(tmp_path):
+def test_needs_of_features_are_images_and_weights(tmp_path):
     here, data = plan(tmp_path, "office31_fc7", "pacs_features"), tmp_path / "data"
     table = here.table("office31_fc7")
     assert here.to_make(table) == [] and "Office-31 is not on this machine" in here.obstacles(table)[0]
@@ -113,7 +113,7 @@ rows: [{{name: ours, paper: {{missing: ours}}, runs: {{method: mda}}}}]
 
 
 @pytest.mark.parametrize(("own", "data", "seed"), [("false", "", ""), ("true", "seed3/", "--seed 3 ")])
-def test_mixtures_are_joined_of_domains_in_the_order_of_their_seeds_data(tmp_path, own, data, seed):
+def test_needs_of_mixtures_are_domains_in_the_order_of_their_seeds_data(tmp_path, own, data, seed):
     here = plan(tmp_path)
     (tmp_path / "experiments" / "mixed.yaml").write_text(MIXED.format(own=own))
     (run,), job = here.table("mixed").runs, f"derive/{data}digits.mnist80+mnistm20_train"
@@ -135,7 +135,7 @@ def test_mixtures_are_joined_of_domains_in_the_order_of_their_seeds_data(tmp_pat
     assert why_missing(run, tmp_path / "data", per_seed=bool(data)).startswith(lacking)
 
 
-def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_them(tmp_path):
+def test_needs_of_runs_that_find_domains_by_style_are_its_statistics(tmp_path):
     here, given = plan(tmp_path, "pacs_styles", "pacs_160"), plan(tmp_path, "pacs_styles", "pacs_160", images="archive")
     on_features, fine_tuned = (
         next(run for run in here.table(table).runs if isinstance(run, Experiment) and run.method.name == "style_w")
@@ -165,7 +165,7 @@ def test_statistics_of_style_are_extracted_before_the_runs_that_find_domains_by_
         ("pacs_lite0", {"features": Features(None, "x")}, "mine: they are made of pictures of 3×256×256"),
     ],
 )
-def test_statistics_of_style_of_ones_own_pictures_are_made_by_hand(like, changes, reason, tmp_path):
+def test_needs_are_made_by_hand_if_they_are_statistics_of_ones_own_pictures(like, changes, reason, tmp_path):
     """The workflow knows no folder of them. It called extract_features with the dataset's name, which failed."""
     (tmp_path / "mine.json").write_text(json.dumps(replace(DATASETS[like], name="mine", **changes).to_json()))
     here = plan(tmp_path)

@@ -18,7 +18,7 @@ from tests.latent_domains.tables.tables import TEXT, plan, small_table, write_re
 
 
 @pytest.mark.program
-def test_reading_the_workflow_does_not_import_caffe():
+def test_plan_does_not_import_caffe():
     code = "import sys, latent_domains.tables.plan; sys.exit('caffe' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -45,19 +45,19 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
         ({"solver_mode": "cpu"}, "--config: solver_mode: found 'cpu'"),
     ],
 )
-def test_a_wrong_value_is_named(config, message):
+def test_config_names_a_wrong_value(config, message):
     with pytest.raises(ProgramError, match=message):
         Config.read(config)
 
 
-def test_a_table_that_is_not_there_is_named(tmp_path):
+def test_plan_names_a_table_that_is_not_there(tmp_path):
     with pytest.raises(ProgramError, match=r"experiments: found no NAME\.yaml, expected the definitions of tables"):
         _ = plan(tmp_path).tables
     with pytest.raises(ProgramError, match=r"^tables/dgits: no such table, expected one of digits, pacs$"):
         plan(tmp_path, "digits", "pacs").table("dgits")
 
 
-def test_two_tables_of_other_datasets_of_one_name_are_an_error(tmp_path):
+def test_plan_refuses_two_tables_of_other_datasets_of_one_name(tmp_path):
     """A run of the one would be trained in place of the other's, whose folder has the same name."""
     here = plan(tmp_path)
     data = replace(DATASETS["digits"], name="mine")
@@ -73,7 +73,7 @@ def test_two_tables_of_other_datasets_of_one_name_are_an_error(tmp_path):
     assert list(here.tables) == ["a", "b"]
 
 
-def test_runs_that_are_not_finished_and_can_be_made_are_made(tmp_path):
+def test_plan_makes_runs_that_are_not_finished_and_can_be_made(tmp_path):
     here = plan(tmp_path, "digits", "office31", "office_caltech_surf")
     digits, office31 = here.table("digits"), here.table("office31")
     assert len(here.to_make(digits)) == 75 and here.obstacles(digits) == []
@@ -91,7 +91,7 @@ def test_runs_that_are_not_finished_and_can_be_made_are_made(tmp_path):
     assert "baseline/office_caltech_surf/gfk_d20_amazon+caltech-webcam+dslr_seed0" in baselines
 
 
-def test_a_run_is_written_from_its_table_then_trained(tmp_path, monkeypatch):
+def test_run_script_writes_a_run_from_its_table_then_trains_it(tmp_path, monkeypatch):
     for name in ("DATA_MIRROR", "WEIGHTS_MIRROR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -109,7 +109,7 @@ def test_a_run_is_written_from_its_table_then_trained(tmp_path, monkeypatch):
     assert begins_at_random.run_script(mda, threads=1).endswith(f" 'x; touch y/pacs/{mda.name}' --threads 1")
 
 
-def test_baselines_are_called_with_their_options(tmp_path, monkeypatch):
+def test_run_script_calls_baselines_with_their_options(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     task = {"dataset": "office31_fc7", "sources": ("amazon", "dslr"), "targets": ("webcam",), "seed": 3}
     run = BaselineRun(method="gong2013", classifier="svm", dimension=20, k=2, variant="matching", **task)
