@@ -18,7 +18,6 @@ from latent_domains.data.lmdb_plans import (
     PlannedLmdb,
     common_classes,
     common_features,
-    note_on_classes,
 )
 from latent_domains.data.names import check_shares, mixture_counts, own_name, shares_text
 
@@ -52,7 +51,6 @@ def join(
     if out.exists() and read_note(out).recipe.get("program") != PROGRAM:  # where OUT was forgotten it is the last input
         raise ProgramError(f"{out} exists already and {PROGRAM} did not make it: choose another name or remove it")
     counts = _count_alike(inputs)
-    note_on_classes(inputs)
     origin = {
         "program": PROGRAM,
         "inputs": ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True)),

@@ -192,26 +192,23 @@ def classes_of(lmdb: Path) -> tuple[str, ...]:
 
 
 def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
-    """The names of the classes, if all LMDBs have them. Raises ProgramError if a label would mean two things."""
+    """The names of the classes, if all LMDBs have them; prints a note if only some do.
+
+    Raises ProgramError if a label would mean two things.
+    """
     classes = {path: names for path in lmdbs if (names := classes_of(path))}
-    first = next(iter(classes), None)
+    first, silent = next(iter(classes), None), [path for path in lmdbs if path not in classes]
     for path, names in classes.items():
         if names != classes[first]:
             raise ProgramError(f"{path / CLASSES}: other classes than in {first / CLASSES}, expected the same")
-    return classes[first] if len(classes) == len(lmdbs) else ()
-
-
-def note_on_classes(lmdbs: Sequence[Path]) -> None:
-    """Print a note if some LMDBs say what their labels mean, and others do not."""
-    silent = [lmdb for lmdb in lmdbs if not classes_of(lmdb)]
-    if silent and len(silent) < len(lmdbs):
-        named = next(lmdb for lmdb in lmdbs if lmdb not in silent)
-        labels = some(f"{label} {name}" for label, name in enumerate(classes_of(named)))
+    if first and silent:
+        labels = some(f"{label} {name}" for label, name in enumerate(classes[first]))
         tqdm.write(
             f"note: {some(map(str, silent), 3)}: no {CLASSES} says what its labels mean; make sure that it is what "
-            f"those of {named} mean ({labels})",
+            f"those of {first} mean ({labels})",
             file=sys.stderr,
         )
+    return () if silent else classes[first]
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from latent_domains.common.wording import by
 from latent_domains.data.equal_classes import check_numbers
 from latent_domains.data.lmdb_folder import check_up_to_date, is_lmdb
 from latent_domains.data.lmdb_io import Description, contents, count, describe
-from latent_domains.data.lmdb_plans import common_classes, common_features, features_of, note_on_classes
+from latent_domains.data.lmdb_plans import common_classes, common_features, features_of
 from latent_domains.experiment.batches import batch_sizes, made_by, published_counts
 from latent_domains.experiment.datasets import Dataset
 from latent_domains.models.graph import kind
@@ -252,8 +252,7 @@ def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset
             )
     if data.features:
         common_features(lmdbs)
-    if not common_classes(labelled):
-        note_on_classes(labelled)
+    common_classes(labelled)
 
 
 @cache
