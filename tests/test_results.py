@@ -34,7 +34,7 @@ README = [
     "pacs_lite0_finetuned: mDA; undecided: {gain over DIAL} ([one seed](results/README.md#pacs-fine-tuned)",
     "pacs_domains: mDA, branch of adapt; none: {gain over DIAL} ([ten seeds](results/pacs_domains/README.md))",
     "office_caltech_surf: mDA; none: {gain over DIAL} ([five seeds](results/office_caltech_surf",
-    "office_caltech_domains: mDA, branch of adapt; none: {gain over DIAL} ([ten seeds](results/pacs_domains/README.md#o",
+    "office_caltech_domains: mDA, branch of adapt; none: {gain over DIAL} ([ten seeds](results/pacs_domains/README.md#",
     "pacs_domains: clusters of style as w; by style gain {gain over DIAL:1} to 0.4 points",
     "pacs_domains: multi-source, undivided; gain 0.3 to {gain over DIAL, undivided:1} points",
     "demo, seeds 0 to 0: source only; {accuracy} %",

@@ -35,15 +35,16 @@ _Domains = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
 class Method:
     """How domains are aligned.
 
-    ``title`` is how tables and pictures call it. ``normalisation`` stands behind the layers: none, plain "bn", or
-    "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side branch predicts the domains
-    of source images; ``is_latent``: whether their number is a choice; ``reads_style``: whether they are found by the
-    pictures' style; ``fixed_labels``: whether an image has the same domain label in each epoch;
-    ``domains``: which file says domains (:class:`Told`).
+    ``title`` is how tables and pictures call it, ``colour`` that of its lines. ``normalisation`` stands behind the
+    layers: none, plain "bn", or "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side
+    branch predicts the domains of source images; ``is_latent``: whether their number is a choice; ``reads_style``:
+    whether they are found by the pictures' style; ``fixed_labels``: whether an image has the same domain label in each
+    epoch; ``domains``: which file says domains (:class:`Told`).
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    colour: ClassVar[str]
     normalisation: ClassVar[Literal["none", "bn", "mda"]] = "mda"
     sees_target: ClassVar[bool] = True
     has_branch: ClassVar[bool] = False
@@ -98,7 +99,7 @@ class Method:
 
 @dataclass(frozen=True, kw_only=True)
 class Plain(Method):
-    name, title = "plain", "source only, no normalisation"
+    name, title, colour = "plain", "source only, no normalisation", "#2c8fc7"
     normalisation = "none"
     sees_target = False
     k_target: ClassVar[int] = 0
@@ -109,7 +110,7 @@ class Plain(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOnly(Plain):
-    name, title = "source_only", "source only"
+    name, title, colour = "source_only", "source only", "#6e747b"
     normalisation = "bn"
 
 
@@ -117,7 +118,7 @@ class SourceOnly(Plain):
 class Dial(Method):
     """All sources are one domain, all targets another."""
 
-    name, title = "dial", "DIAL"
+    name, title, colour = "dial", "DIAL", "#0072b2"
     k_target: ClassVar[int] = 1
 
     def source_domains(self, sources: int) -> int:
@@ -227,7 +228,7 @@ class Latent(Aligned):
 class Mda(Told, Latent):
     """The paper's: a branch predicts which of k latent domains each source image is of."""
 
-    name, title = "mda", "mDA"
+    name, title, colour = "mda", "mDA", "#cf5b00"
     has_branch = True
 
     known_share: Annotated[
@@ -305,7 +306,7 @@ class Mda(Told, Latent):
 class MultiSource(Told):
     """Every source is a known domain; or every domain of a file."""
 
-    name, title = "multi_source", "multi-source"
+    name, title, colour = "multi_source", "multi-source", "#008f68"
 
     def source_domains(self, sources: int) -> int:
         return self.domains_named or sources
@@ -344,7 +345,7 @@ class Control(Latent):
 class RandomW(Control):
     """Equal numbers of images in each domain, drawn at random."""
 
-    name, title = "random_w", "random balanced w"
+    name, title, colour = "random_w", "random balanced w", "#7d7420"
 
     @property
     def way(self) -> Way:
@@ -355,7 +356,7 @@ class RandomW(Control):
 class KMeansW(Control):
     """Clusters of each channel's mean and deviation."""
 
-    name, title = "kmeans_w", "k-means w"
+    name, title, colour = "kmeans_w", "k-means w", "#8a5a9e"
 
     @property
     def way(self) -> Way:
@@ -370,7 +371,7 @@ class KMeansW(Control):
 class StyleW(Control):
     """Clusters of the pictures' style, with the class as a nuisance."""
 
-    name, title = "style_w", "clusters of style as w"
+    name, title, colour = "style_w", "clusters of style as w", "#b8475a"
     reads_style = True
 
     counted: bool = False
@@ -389,7 +390,7 @@ class StyleW(Control):
 class GhostW(RandomW):
     """Equal numbers in each domain, drawn anew for each batch."""
 
-    name, title = "ghost_w", "ghost parts"
+    name, title, colour = "ghost_w", "ghost parts", "#4d6b8a"
     fixed_labels = False
 
 

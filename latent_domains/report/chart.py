@@ -22,19 +22,10 @@ COLOURS = {
     "muted": "#57606b",
     "grid": "#d6dce3",
     "ground": "#fefefe",
-    "plain": "#2c8fc7",
-    "source_only": "#6e747b",
-    "dial": "#0072b2",
-    "mda": "#cf5b00",
-    "multi_source": "#008f68",
-    "random_w": "#7d7420",
-    "kmeans_w": "#8a5a9e",
-    "style_w": "#b8475a",
-    "ghost_w": "#4d6b8a",
     "gong2013": "#9a6700",
     "hoffman2012": "#a2487f",
 }
-"""Colours of what is no data, and of the methods."""
+"""Colours of what is no data, and of the shallow methods that discover domains. Other methods have their own."""
 
 GROUP_COLOURS = (
     *("#0073b3", "#c98500", "#00906a", "#b0528c", "#5b5fc7"),

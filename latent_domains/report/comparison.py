@@ -36,7 +36,8 @@ class Line(OverSeeds):
 
     @property
     def colour(self) -> str:
-        return COLOURS.get(self.method, COLOURS["muted"])
+        method = METHODS.get(self.method)
+        return method.colour if method else COLOURS.get(self.method, COLOURS["muted"])
 
     @property
     def dashes(self) -> Dashes:

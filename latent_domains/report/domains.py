@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from latent_domains.common.program import ProgramError
+from latent_domains.experiment.methods import METHODS
 from latent_domains.report.chart import COLOURS, GROUP_COLOURS, Chart, latent_name, save, shortened
 from latent_domains.report.comparison import ComparedTask
 from latent_domains.report.page import Block, Charts, Heading, Section, TableBlock, Text, missing
@@ -109,7 +110,7 @@ def draw_matrix(
 ) -> None:
     """Cells (rows×columns), darker for larger shares, each with its text (if there are ``texts``)."""
     ground = np.zeros((*shares.shape, 4))
-    ground[..., :3] = [int(COLOURS["dial"][i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    ground[..., :3] = [int(METHODS["dial"].colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     ground[..., 3] = shares  # empty cells are transparent, for any background
     axes.imshow(ground, aspect="auto", interpolation="nearest")
     for (row, column), text in zip(np.ndindex(shares.shape), texts, strict=False):

@@ -5,6 +5,7 @@ import re
 import cv2
 import numpy as np
 
+from latent_domains.experiment.methods import METHODS
 from latent_domains.report.chart import COLOURS, GROUP_COLOURS, Chart, image, in_legend, save
 
 
@@ -71,6 +72,7 @@ def test_colours_stand_out_from_their_ground():
         return linear @ [0.2126, 0.7152, 0.0722]
 
     least = {"ground": 1, "grid": 1.2, "ink": 7, "muted": 4.5}
-    for name, colour in {**COLOURS, **dict(enumerate(GROUP_COLOURS))}.items():
+    methods = {name: method.colour for name, method in METHODS.items()}
+    for name, colour in {**COLOURS, **methods, **dict(enumerate(GROUP_COLOURS))}.items():
         contrast = (luminance(COLOURS["ground"]) + 0.05) / (luminance(colour) + 0.05)
         assert contrast >= least.get(name, 2.9), name
