@@ -24,6 +24,8 @@ if __name__ == "__main__":
 
 import argparse
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from latent_domains.common.arguments import add_image_options, natural, program_parser
@@ -43,21 +45,26 @@ def _options() -> argparse.Namespace:
     common.add_argument("--seed", type=natural, default=0, help="seed of all random numbers (default: 0)")
     common.add_argument("--force", action="store_true", help="replace LMDBs of other seeds, options or images")
     names = (*digits.DOMAINS, "demo", *IMAGE_SETS, office_caltech_surf.NAME)
-    which = parser.add_subparsers(dest="which", required=True, metavar=f"{{{','.join(names)}}}")
+    which = parser.add_subparsers(required=True, metavar=f"{{{','.join(names)}}}")
 
-    def add(name: str, lmdbs: str) -> argparse.ArgumentParser:
-        return which.add_parser(name, parents=[common], help=lmdbs, description=f"Build OUT/{name}: {lmdbs}.")
+    def add(name: str, lmdbs: str, plans: Callable[..., list[PlannedLmdb]]) -> argparse.ArgumentParser:
+        """``plans`` takes the other options."""
+        one = which.add_parser(name, parents=[common], help=lmdbs, description=f"Build OUT/{name}: {lmdbs}.")
+        one.set_defaults(plans=plans)
+        return one
 
     for name, domains in digits.DOMAINS.items():
-        digits_parser = add(name, f"two LMDBs for each of {', '.join(domains)}")
-        _add_downloads(digits_parser, "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg")
-    add("demo", "six LMDBs of the demo's three domains")
+        lmdbs = f"two LMDBs for each of {', '.join(domains)}"
+        _add_downloads(
+            add(name, lmdbs, partial(digits.plans, dataset=name)), "mnist/*.gz, usps/zip.*.gz and bsds500/*.jpg"
+        )
+    add("demo", "six LMDBs of the demo's three domains", demo.plans)
     for name, image_set in IMAGE_SETS.items():
-        domains = ", ".join(image_set.domains)
-        _add_images(add(name, f"an LMDB of {STORED}x{STORED} images for each of {domains}"), name)
-    domains = ", ".join(OFFICE_CALTECH_SURF)
-    surf_parser = add(office_caltech_surf.NAME, f"an LMDB of Office-Caltech-10's SURF histograms for each of {domains}")
-    _add_downloads(surf_parser, f"{office_caltech_surf.NAME}/*.mat")
+        lmdbs = f"an LMDB of {STORED}x{STORED} images for each of {', '.join(image_set.domains)}"
+        _add_images(add(name, lmdbs, partial(image_sets.plans, image_set)), name)
+    lmdbs = f"an LMDB of Office-Caltech-10's SURF histograms for each of {', '.join(OFFICE_CALTECH_SURF)}"
+    surf = add(office_caltech_surf.NAME, lmdbs, office_caltech_surf.plans)
+    _add_downloads(surf, f"{office_caltech_surf.NAME}/*.mat")
     return parser.parse_args()
 
 
@@ -95,19 +102,7 @@ def _add_images(parser: argparse.ArgumentParser, name: str) -> None:
     )
 
 
-def _parts(options: argparse.Namespace) -> list[PlannedLmdb]:
-    """The parts of the set named on the command line."""
-    if options.which == office_caltech_surf.NAME:
-        return office_caltech_surf.plans(options.out, options.seed, options.mirror, options.downloads)
-    if options.which in digits.DOMAINS:
-        return digits.plans(options.out, options.seed, options.mirror, options.downloads, dataset=options.which)
-    if options.which == "demo":
-        return demo.plans(options.out, options.seed)
-    names = ("seed", "jobs", "allow_incomplete", "image_size")
-    build_options = {name: getattr(options, name) for name in names}
-    return image_sets.plans(IMAGE_SETS[options.which], options.images, options.out, **build_options)
-
-
 def main() -> None:
-    options = _options()
-    make_missing(_parts(options), force=options.force)
+    options = vars(_options())
+    plans, force = options.pop("plans"), options.pop("force")
+    make_missing(plans(**options), force=force)
