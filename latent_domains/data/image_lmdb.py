@@ -39,7 +39,7 @@ def build(
     """
     remedy = " (--skip-unreadable leaves such images out)"
     records = partial(_records, out, entries, form, jobs, skip_unreadable, remedy)
-    return PlannedLmdb(out, {}, records, tuple(classes)).make(force=force)
+    return PlannedLmdb(out, {}, records, tuple(classes)).build(force=force)
 
 
 def plan_of_images(

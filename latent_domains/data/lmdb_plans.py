@@ -112,15 +112,16 @@ class PlannedLmdb(Artefact):
         return ""
 
     def make(self, *, force: bool = False) -> int | None:
-        """Build it. Return the number of records, which may be fewer than those announced."""
+        """Build it; return the number of records, or None if another process has made it meanwhile."""
         try:
-            return self._build(force)
+            return self.build(force=force)
         except ProgramError:
-            if force or not self.is_there():  # or another process has made it meanwhile
+            if force or not self.is_there():
                 raise
             return None
 
-    def _build(self, force: bool) -> int:
+    def build(self, *, force: bool = False) -> int:
+        """Build it. Return the number of records, which may be fewer than those announced."""
         made_of = self.material.read() if self.material else None
         records = self.records()
         with lmdb_io.create(self.path, force=force) as (writer, folder):
