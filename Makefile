@@ -2,9 +2,9 @@
 # ISA=sse4.2, avx2 or avx512 as well: the instruction set that all libraries are told to use (tests/isa.py).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup demo digits pages test test-gpu prove-gpu test-slurm faults bench bench-gpu lint check
+.PHONY: help setup demo digits pages test test-gpu prove-gpu faults bench bench-gpu lint check
 in_project := . ./env.sh &&
-fast := not program and not slow and not torch and not browser and not gpu and not slurm
+fast := not program and not slow and not torch and not browser and not gpu
 pytest := $(if $(ISA),python -m tests.isa $(ISA) )python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 lint := ruff check --quiet . && ruff format --check --quiet . && lint-imports --no-cache
 
@@ -41,12 +41,7 @@ test-gpu: setup  ## the tests that need a GPU, on a GPU
 prove-gpu: setup  ## on a GPU: tests, speeds, memory check and trainings, in about ten minutes
 	@$(in_project) tests/prove_gpu.sh $(ARGS)
 
-test-slurm: setup  ## the tables' jobs on a real SLURM of one node, of Debian's packages
-	@docker/install_packages.sh slurm
-	@$(in_project) python -m pytest -m slurm tests/cluster $(ARGS)
-
-faults:  ## 1,000 kills, full disks, closed pipes, races and damaged files against every program: many minutes
-	@bash tools/setup.sh torch
+faults: setup  ## 200 commands whose files are missing or damaged, on full disks, killed: many minutes
 	@$(in_project) python -m tests.faults $(ARGS)
 
 bench: setup  ## measure layers and nets, and compare with BatchNorm and PyTorch (tools/setup.sh torch)

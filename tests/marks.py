@@ -14,7 +14,7 @@ import pytest
 ALLOWED = {"cat", "dot", "git", "lscpu"}
 """Programs that a test may start without a mark: they take no time. Two are how joblib counts cores."""
 
-MARKS = ("program", "slow", "torch", "browser", "gpu", "slurm")
+MARKS = ("program", "slow", "torch", "browser", "gpu")
 """Of the tests that `make check` leaves out."""
 
 _unmarked: list[str] = []

@@ -35,12 +35,12 @@ def programs() -> dict[tuple[str, str], str]:
 PROGRAMS = programs()
 
 
-def test_commands_are_found():
+def test_documented_commands_commands_are_found():
     assert len(PROGRAMS) > 20
     assert ("README.md", "tools.discover photos --out runs/kinds") in PROGRAMS
 
 
-def test_every_program_stands_on_the_page_of_programs():
+def test_documented_commands_every_program_stands_on_the_page_of_programs():
     tools = ROOT / "tools"
     files = [file.relative_to(tools).with_suffix("") for file in tools.rglob("*.py") if file.stem != "__init__"]
     programs = {".".join(file.parts).removesuffix(".__main__") for file in files}
@@ -49,7 +49,7 @@ def test_every_program_stands_on_the_page_of_programs():
 
 
 @pytest.mark.parametrize("module", sorted(set(PROGRAMS.values())))
-def test_programs_know_their_documented_options(module):
+def test_documented_commands_programs_know_their_documented_options(module):
     shown = program(module.removeprefix("tools."), "--help")
     assert shown.returncode == 0
     known = set(_OPTION.findall(shown.stdout))
@@ -58,7 +58,7 @@ def test_programs_know_their_documented_options(module):
         assert options <= known, f"{page}: {command}"
 
 
-def test_targets_of_make_and_snakemake_exist():
+def test_documented_commands_targets_of_make_and_snakemake_exist():
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     tables = {file.stem for file in (ROOT / "experiments").glob("*.yaml")}
     for page in PAGES:

@@ -89,7 +89,7 @@ def has(name):
 
 @pytest.mark.torch
 @pytest.mark.parametrize("name", [name for name in isa.ISAS if has(name)])
-def test_every_library_obeys(name):
+def test_isa_every_library_obeys(name):
     """In a process of its own; if the tests themselves were started for this set, with their very environment."""
     environment = os.environ if os.environ.get("ISA") == name else isa.environment(name)
     done = subprocess.run(
@@ -108,22 +108,15 @@ def test_every_library_obeys(name):
 OF_AVX2 = {*isa.ISAS["sse4.2"].flags.split(), *isa.ISAS["avx2"].flags.split()}
 
 
-def test_a_set_that_the_processor_lacks_is_refused(monkeypatch):
+def test_isa_a_set_that_the_processor_lacks_is_refused(monkeypatch):
     monkeypatch.setattr(isa, "flags", lambda: OF_AVX2 | {"avx512f"})
     message = "ISA=avx512: this processor lacks avx512bw, avx512cd, avx512dq, avx512vl; it has sse4.2, avx2"
     with pytest.raises(ValueError, match=f"^{message}$"):
         isa.variables("avx512")
 
 
-def test_what_the_processor_lacks_is_not_left_out(monkeypatch):
-    """OpenCV complains of it."""
-    monkeypatch.setattr(isa, "flags", lambda: OF_AVX2)
-    assert not isa.variables("avx2").keys() & {"OPENCV_CPU_DISABLE", "GLIBC_TUNABLES", "NPY_DISABLE_CPU_FEATURES"}
-    assert isa.variables("sse4.2")["OPENCV_CPU_DISABLE"] == "AVX,FP16,AVX2,FMA3"
-
-
 @pytest.mark.program
-def test_the_command_does_not_begin_without_it():
+def test_isa_the_command_does_not_begin_without_it():
     done = subprocess.run(
         [sys.executable, "-m", "tests.isa", "avx3", "echo", "begun"], cwd=ROOT, capture_output=True, text=True
     )

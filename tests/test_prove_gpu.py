@@ -31,7 +31,7 @@ def prove(programs: Path, out: Path, mode: str) -> subprocess.CompletedProcess[s
     return subprocess.run([ROOT / "tests/prove_gpu.sh", out], env=env, capture_output=True, text=True, check=False)
 
 
-def test_every_step_is_taken_and_what_failed_is_counted(programs: Path, tmp_path: Path) -> None:
+def test_prove_gpu_every_step_is_taken_and_what_failed_is_counted(programs: Path, tmp_path: Path) -> None:
     done = prove(programs, tmp_path / "deep/out", "GPU")
     lines = done.stdout.splitlines()
     assert done.returncode == 1 and lines[-1].startswith("2 steps failed; their output is in ")
@@ -44,7 +44,7 @@ def test_every_step_is_taken_and_what_failed_is_counted(programs: Path, tmp_path
     assert len(trained) == 7 and {*trained} <= {*METHODS}
 
 
-def test_a_trial_without_a_gpu_trains_alone_and_replaces_no_folder(programs: Path, tmp_path: Path) -> None:
+def test_prove_gpu_a_trial_without_a_gpu_trains_alone_and_replaces_no_folder(programs: Path, tmp_path: Path) -> None:
     steps = [line.split()[0] for line in prove(programs, tmp_path / "out", "CPU").stdout.splitlines()[:-1]]
     assert steps[0] == "data" and len(steps) == 15
     (tmp_path / "calls").unlink()

@@ -29,7 +29,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_readme_links_lead_somewhere(page):
     for link in links(page):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
@@ -37,7 +37,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(target), link
 
 
-def test_the_readme_leads_to_every_page():
+def test_readme_the_readme_leads_to_every_page():
     reached, new = set(), [ROOT / "README.md"]
     while new:
         page = new.pop()
@@ -53,7 +53,7 @@ def prototxt_of(page: str) -> str:
     return next(block for block in blocks if "MDALayer" in block)
 
 
-def test_the_layers_of_the_pages_run_in_caffe(tmp_path):
+def test_readme_the_layers_of_the_pages_run_in_caffe(tmp_path):
     prototxt = prototxt_of("docs/layers.md")
     assert prototxt_of("README.md") in prototxt
     file = tmp_path / "net.prototxt"

@@ -15,12 +15,12 @@ MARKED = [page for page in pages() if "<!-- from results/" in page.read_text()]
 
 
 @pytest.mark.parametrize("page", MARKED, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_has_the_figures_of_the_records(page: Path):
+def test_results_a_page_has_the_figures_of_the_records(page: Path):
     assert filled(page) == page.read_text(), "call make pages"
 
 
 @pytest.mark.parametrize("file", sorted(RESULTS.rglob("table.csv")), ids=lambda file: file.parent.name)
-def test_a_kept_table_is_that_of_the_kept_records(file: Path):
+def test_results_a_kept_table_is_that_of_the_kept_records(file: Path):
     """Its columns say over which seeds it goes."""
     kept = file.read_text()
     seeds = tuple(map(int, re.findall(r"seed (\d+)", kept.partition("\n")[0])))
@@ -45,7 +45,7 @@ README = [
 """Figures of README.md: a table, a row, a column if it is not the mean, and words that hold figures of these."""
 
 
-def test_the_readme_has_the_figures_of_the_records():
+def test_results_the_readme_has_the_figures_of_the_records():
     text = " ".join((ROOT / "README.md").read_text().split())
     missing = []
     for words in README:

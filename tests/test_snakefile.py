@@ -16,9 +16,8 @@ from latent_domains.common.program import ROOT
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.write import write_run
 from latent_domains.tables.definition import Run, load
-from tests.faults.stage import kill_all
 from tests.fixtures import tiny_table
-from tests.programs import program, wait_until
+from tests.programs import kill_all, program, wait_until
 from tests.training import train_here
 
 pytest.importorskip("snakemake", reason="Snakemake is not installed (requirements/workflow.txt)")
@@ -81,7 +80,7 @@ def written(folder: Path, text: str) -> Run:
 
 
 @pytest.mark.program
-def test_a_table_that_is_not_there_is_named(tmp_path):
+def test_snakefile_a_table_that_is_not_there_is_named(tmp_path):
     written(tmp_path, TABLE)
     done = snakemake(tmp_path, tmp_path / "data", "-n", "tables/tyni")
     assert done.returncode == 1
@@ -89,7 +88,7 @@ def test_a_table_that_is_not_there_is_named(tmp_path):
 
 
 @pytest.mark.program
-def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
+def test_snakefile_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
     runs = tmp_path / "runs" / "digits"
     bad = written(tmp_path, TABLE)
     shutil.copy(ROOT / "experiments" / "office31.yaml", tmp_path / "experiments")
@@ -172,7 +171,7 @@ def test_a_table_is_made_whatever_happens_on_the_way(tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_path):
+def test_snakefile_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_path):
     run = written(tmp_path, tiny_table(BAD_ROW))
     folder = write_run(run, tmp_path / "runs" / "digits" / BAD, data=tiny_data, solver_mode="CPU")
     train_here(folder)
@@ -194,7 +193,7 @@ def test_a_run_that_another_process_finishes_keeps_its_record(tiny_data, tmp_pat
 
 
 @pytest.mark.program
-def test_a_table_of_imported_features(tmp_path):
+def test_snakefile_a_table_of_imported_features(tmp_path):
     """What others computed, from arrays to a table, in folders whose names a shell would take apart."""
     tmp_path /= "my features; it's"
     tmp_path.mkdir()

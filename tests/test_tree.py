@@ -10,7 +10,7 @@ from pathlib import Path
 from latent_domains.common.program import ROOT
 
 
-def test_every_file_of_tests_is_named_after_its_module():
+def test_tree_every_file_of_tests_is_named_after_its_module():
     tests = ROOT / "tests"
     files = [
         file.relative_to(tests)
@@ -42,7 +42,7 @@ _FILE = re.compile(
 _PLACEHOLDER = re.compile(r"\b(NAME|SOURCE)\b")
 
 
-def test_what_docstrings_and_pages_name_is_there():
+def test_tree_what_docstrings_and_pages_name_is_there():
     read, missing = 0, []
     for file, text in docstrings_and_pages():
         found = {name: known(name, file) for name in _ROLE.findall(text)}
@@ -53,7 +53,7 @@ def test_what_docstrings_and_pages_name_is_there():
     assert read > 100 and missing == []
 
 
-def test_modules_that_a_package_lists_are_there():
+def test_tree_modules_that_a_package_lists_are_there():
     """Its docstring says what each is for, at a line's beginning or after two spaces."""
     missing, read = [], 0
     for file in ROOT.glob("latent_domains/**/__init__.py"):
@@ -65,7 +65,7 @@ def test_modules_that_a_package_lists_are_there():
     assert read > 20 and missing == []
 
 
-def test_the_drawing_of_the_floors_is_what_the_imports_are_checked_against():
+def test_tree_the_drawing_of_the_floors_is_what_the_imports_are_checked_against():
     (drawing,) = re.findall(r"^latent_domains/(.*?)^─", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (floors,) = (contract["layers"] for contract in contracts if contract.get("containers") == ["latent_domains"])

@@ -10,7 +10,7 @@ from caffe_layers._backend import current
 from caffe_layers._scratch import scratch
 
 
-def test_one_name_is_one_memory_whatever_the_shape():
+def test_backend_one_name_is_one_memory_whatever_the_shape():
     large = scratch("test shapes", (4, 6))
     large[...] = np.arange(24).reshape(4, 6)
     small = scratch("test shapes", (3, 2))
@@ -22,7 +22,7 @@ def test_one_name_is_one_memory_whatever_the_shape():
 
 
 @pytest.mark.program
-def test_threads_are_apart():
+def test_backend_threads_are_apart():
     mine, theirs = scratch("test threads", (3,)), []
     thread = threading.Thread(target=lambda: theirs.append(scratch("test threads", (3,))))
     thread.start()
@@ -30,6 +30,6 @@ def test_threads_are_apart():
     assert not np.may_share_memory(mine, theirs[0])
 
 
-def test_a_caffe_that_tells_no_mode_runs_on_the_cpu(monkeypatch):
+def test_backend_a_caffe_that_tells_no_mode_runs_on_the_cpu(monkeypatch):
     monkeypatch.delattr(caffe, "get_mode")
     assert current() is None

@@ -25,7 +25,7 @@ def pair(shape, phase, rows):
 
 @pytest.mark.parametrize("shape", [(8, 5, 6, 4), (16, 7), (4, 3, 1, 1), (2, 2, 40, 40)])
 @pytest.mark.parametrize("rows", [True, False])
-def test_outputs_gradients_and_statistics(shape, rows):
+def test_batch_norm_outputs_gradients_and_statistics(shape, rows):
     ours, theirs = pair(shape, caffe.TRAIN, rows)
     rng = np.random.default_rng(shape)
     for _ in range(3):
@@ -53,7 +53,7 @@ def test_outputs_gradients_and_statistics(shape, rows):
     assert_close("dx in TEST", tests[0].blobs["x"].diff, tests[1].blobs["x"].diff, atol=1e-5)
 
 
-def test_a_batch_norm_models_statistics_load_into_one_domain():
+def test_batch_norm_a_batch_norm_models_statistics_load_into_one_domain():
     # The blobs' convention is Caffe's: a pretrained net's BatchNorm can be copied over, domain by domain.
     shape = (8, 5, 6, 4)
     _, theirs = pair(shape, caffe.TRAIN, False)

@@ -30,7 +30,7 @@ def problem(samples, channels, size, domains, empty, hard, offset):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_forward_is_the_papers(case):
+def test_cpu_mda_forward_is_the_papers(case):
     x, w, g = problem(*case)
     got = run(float64_steps(x), x, w, g)
     mean, variance = reference.domain_statistics(x, w)
@@ -41,7 +41,7 @@ def test_forward_is_the_papers(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_through_the_batch(case):
+def test_cpu_mda_gradients_through_the_batch(case):
     x, w, g = problem(*case)
     got = run(float64_steps(x), x, w, g)
 
@@ -57,7 +57,7 @@ def test_gradients_through_the_batch(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_with_fixed_statistics(case):
+def test_cpu_mda_gradients_with_fixed_statistics(case):
     x, w, g = problem(*case)
     rng = np.random.default_rng(7)
     fixed = rng.normal(size=(w.shape[1], x.shape[1])), rng.uniform(0, 2, (w.shape[1], x.shape[1]))
@@ -73,7 +73,7 @@ def test_gradients_with_fixed_statistics(case):
     assert_close("dw", got.dw, numeric_gradient(loss, w, 1e-5), atol=1e-6 * scale)
 
 
-def test_domains_far_apart_keep_their_digits():
+def test_cpu_mda_domains_far_apart_keep_their_digits():
     # Two domains of deviation 1e-3 at 0 and 1e5: a difference of squares would lose the variance altogether.
     rng = np.random.default_rng(0)
     x = rng.normal(size=(6, 1, 50)) * 1e-3
@@ -83,14 +83,14 @@ def test_domains_far_apart_keep_their_digits():
     assert_close("variance", got.variance[:, 0], [x[:3].var(), x[3:].var()], rtol=1e-9)
 
 
-def test_shares_of_vanishing_mass_stay_finite():
+def test_cpu_mda_shares_of_vanishing_mass_stay_finite():
     w = np.array([[1.0, 1e-300], [1.0, 3e-300], [1.0, 0.0]])
     share, mass = domain_kernels.domain_shares(w)
     assert_close("share", share, [[1 / 3, 0.25], [1 / 3, 0.75], [1 / 3, 0]], rtol=1e-12)
     assert_close("mass", mass, [3, 4e-300], rtol=1e-12)
 
 
-def test_shares_of_an_empty_domain_are_zero():
+def test_cpu_mda_shares_of_an_empty_domain_are_zero():
     share, mass = domain_kernels.domain_shares(np.array([[1.0, 0.0], [1.0, 0.0]]))
     assert_close("share", share, [[0.5, 0], [0.5, 0]])
     assert_close("mass", mass, [2, 0])
@@ -100,14 +100,14 @@ def unbiased_factor(masses, size):
     return np.array([domain_kernels.unbiased_factor(mass, size) for mass in masses])
 
 
-def test_unbiased_factor():
+def test_cpu_mda_unbiased_factor():
     mass = [0.0, 0.25, 0.5, 1.0, 2.5]
     assert_close("factor at S = 4", unbiased_factor(mass, 4), [1, 1, 2, 4 / 3, 10 / 9], rtol=1e-12)
     assert_close("factor at S = 1", unbiased_factor(mass, 1), [1, 1, 1, 1, 5 / 3], rtol=1e-12)
     assert_close("just above one value", unbiased_factor([1 + 1e-9, 1.5, 2.0], 1), [2, 2, 2])
 
 
-def test_the_weight_gradient_by_powers_of_x():
+def test_cpu_mda_the_weight_gradient_by_powers_of_x():
     """Formulas that are written by terms and by powers are the same function of x."""
     x, grad, mean, variance, inverse, grad_mean, grad_variance = np.random.default_rng(0).normal(size=(7, 50))
     by_powers = inverse * formulas.about(grad * x, mean, grad)

@@ -13,7 +13,7 @@ FORMULAS = [node for node in ast.parse(inspect.getsource(_formulas)).body if isi
 
 
 @pytest.mark.program
-def test_every_formula_gives_numpys_numbers():
+def test_cuda_source_every_formula_gives_numpys_numbers():
     assert len(FORMULAS) > 10
     kernels = ""
     for formula in FORMULAS:
@@ -41,10 +41,10 @@ def test_every_formula_gives_numpys_numbers():
         ("return c", "line 2: c has no translation"),
     ],
 )
-def test_what_has_no_translation(body, found):
+def test_cuda_source_what_has_no_translation(body, found):
     with pytest.raises(ValueError, match=found):
         _cuda_source.translated(f"def formula(a, b):\n    {body}\n")
 
 
-def test_whole_numbers_stay_real_in_c():
+def test_cuda_source_whole_numbers_stay_real_in_c():
     assert "(1.0 / 2.0)" in _cuda_source.translated("def half():\n    return 1 / 2\n")

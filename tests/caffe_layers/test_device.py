@@ -26,40 +26,40 @@ def gpu_mode(monkeypatch):
     return GpuMode(monkeypatch)
 
 
-def test_compiling_kernels_leaves_the_locale_alone():
+def test_device_compiling_kernels_leaves_the_locale_alone():
     before = locale.getencoding()
     net = make_net(inputs(x=(4, 2)) + mda("x", "y", 3))
     net.forward()
     assert locale.getencoding() == before
 
 
-def test_gpu_mode_without_cupy_says_what_to_do(monkeypatch):
+def test_device_gpu_mode_without_cupy_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(RuntimeError, match=r"need CuPy .*pip install cupy-cuda11x .*CPU mode"):
         make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
 
 
-def test_a_blob_on_another_gpu_is_refused(monkeypatch):
+def test_device_a_blob_on_another_gpu_is_refused(monkeypatch):
     net = make_net(inputs(x=(4, 2)) + mda("x", "y", 3))
     monkeypatch.setattr(cupy.cuda.runtime, "getDevice", lambda: cupy.DEVICE + 1)
     with pytest.raises(RuntimeError, match="Caffe has a blob on GPU 3, but works on GPU 4"):
         net.forward()
 
 
-def test_an_old_cupy_is_refused(monkeypatch):
+def test_device_an_old_cupy_is_refused(monkeypatch):
     monkeypatch.setattr(cupy, "__version__", "12.3.0")
     with pytest.raises(RuntimeError, match=r"CuPy is 12\.3\.0; expected 13 or later"):
         make_net(inputs(x=(6, 4)) + mda("x", "y", 3))
 
 
-def test_gpu_mode_without_cuda_says_what_to_do(monkeypatch):
+def test_device_gpu_mode_without_cuda_says_what_to_do(monkeypatch):
     monkeypatch.delattr(_caffe.Blob, "_gpu_data_ptr")
     with pytest.raises(RuntimeError, match="built without CUDA; train in CPU mode"):
         _backend.current()
 
 
 @pytest.mark.parametrize(("there", "variable"), [(True, None), (True, "/other"), (False, None)])
-def test_cupy_finds_the_cuda_of_wheels_when_it_is_imported(there, variable, tmp_path):
+def test_device_cupy_finds_the_cuda_of_wheels_when_it_is_imported(there, variable, tmp_path):
     """NVRTC is loaded then by its name alone, as CuPy loads it; a toolkit that CUDA_PATH names stays."""
     home = tmp_path / "nvidia/cu13"
     (home / "include").mkdir(parents=True)

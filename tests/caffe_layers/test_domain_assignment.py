@@ -21,7 +21,7 @@ def numbers(*shape):
 @pytest.mark.parametrize("group", [1, 2, 3])
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("labels", [None, [-1, 0, -1, 0, -1], [0, 0, 0, 0, 0]])
-def test_forward_and_backward(group, first, labels):
+def test_domain_assignment_forward_and_backward(group, first, labels):
     domains = 4
     shape = (5, group) if first else (5, group, 1, 1)  # as global pooling leaves them
     logits, g = numbers(*shape) * 3, numbers(5, domains)
@@ -48,7 +48,7 @@ def test_forward_and_backward(group, first, labels):
 
 
 @pytest.mark.parametrize("size", [80, 1e4, 3e38])
-def test_extreme_logits(size):
+def test_domain_assignment_extreme_logits(size):
     net = make_net(inputs(logits=(3, 2)) + layer(["logits"], num_domains=2))
     fill(net, logits=[[size, -size], [-size, size], [size, size]])
     net.forward()
@@ -58,7 +58,7 @@ def test_extreme_logits(size):
     assert np.isfinite(net.blobs["logits"].diff).all()
 
 
-def test_two_groups_make_the_rows_of_a_batch():
+def test_domain_assignment_two_groups_make_the_rows_of_a_batch():
     # The layout of every experiment: sources with a branch, the target with constant logits, joined by Concat.
     text = inputs(source=(4, 2), target=(3, 1), x=(7, 5, 2))
     text += python_layer("DomainAssignmentLayer", ["source"], "w_source", {"num_domains": 3})

@@ -41,7 +41,7 @@ def right():
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("block", [32, 1024])
-def test_a_block_sums_through_shared_memory(right, block, order):
+def test_emulation_a_block_sums_through_shared_memory(right, block, order):
     x = np.random.default_rng(block).normal(size=(3, 777)).astype(np.float32)
     y, z = np.full(3, np.nan), np.full(3, np.nan, np.float32)
     traffic = right.launch("sums", (3,), (block,), (x, y, z, np.int32(777)), order=order, seed=block)
@@ -115,7 +115,7 @@ def wrong():
 
 
 @pytest.mark.parametrize("kernel", WRONG)
-def test_what_is_wrong_ends_the_launch(wrong, kernel):
+def test_emulation_what_is_wrong_ends_the_launch(wrong, kernel):
     case = WRONG[kernel]
     for order in ORDERS:
         x = np.zeros(64, np.float32)
@@ -128,12 +128,12 @@ def test_what_is_wrong_ends_the_launch(wrong, kernel):
 
 
 @pytest.mark.parametrize("first", [X.astype(float), np.zeros(16, np.float32)[::2], np.float32(1)])
-def test_arguments_that_the_kernel_does_not_declare(right, first):
+def test_emulation_arguments_that_the_kernel_does_not_declare(right, first):
     with pytest.raises(TypeError, match="kernel sums, argument x: "):
         right.launch("sums", (1,), (32,), (first, np.zeros(1), None, np.int32(8)))
 
 
-def test_too_many_threads_and_what_does_not_compile(right):
+def test_emulation_too_many_threads_and_what_does_not_compile(right):
     with pytest.raises(ValueError, match="kernel sums: 2048 threads a block, but 1024 is the most it may have"):
         right.launch("sums", (1,), (1024, 2), (X, np.zeros(1), None, np.int32(8)))
     with pytest.raises(ValueError, match=r"some.cu:2:.*'sin' was not declared"):

@@ -25,7 +25,7 @@ def numbers(*shape):
 @pytest.mark.parametrize("shape", [(5, 3), (5, 1), (1, 4), (4, 3, 2), (3, 2, 2, 3), (4, 3, 1, 1)])
 @pytest.mark.parametrize("known", [None, "some", "all"])
 @pytest.mark.parametrize("of", OF)
-def test_forward_and_backward(of, shape, known):
+def test_entropy_loss_forward_and_backward(of, shape, known):
     params, expected = OF[of]
     logits = numbers(*shape)
     labels = None if known is None else [i % 4 if known == "all" or i % 2 == 0 else -1 for i in range(shape[0])]
@@ -46,7 +46,7 @@ def test_forward_and_backward(of, shape, known):
 
 
 @pytest.mark.parametrize("of", OF)
-def test_no_row_counts(of):
+def test_entropy_loss_no_row_counts(of):
     # A batch whose every domain label is known: the loss is 0, not 0 / 0.
     net = make_net(inputs(logits=(3, 2), labels=(3,)) + layer(["logits", "labels"], params=OF[of][0]))
     fill(net, logits=numbers(3, 2), labels=[0, 1, 7])
@@ -56,7 +56,7 @@ def test_no_row_counts(of):
 
 
 @pytest.mark.parametrize("size", [80, 1e4, 3e38])
-def test_extreme_logits(size):
+def test_entropy_loss_extreme_logits(size):
     net = make_net(inputs(logits=(2, 3)) + layer(["logits"]))
     fill(net, logits=[[size, 0, -size], [-size, -size, -size]])
     assert_close("h", net.forward()["h"], np.log(3) / 2, rtol=1e-6)
@@ -64,7 +64,7 @@ def test_extreme_logits(size):
     assert_close("dlogits", net.blobs["logits"].diff, np.zeros((2, 3)), atol=1e-7)
 
 
-def test_extreme_logits_of_a_mean():
+def test_entropy_loss_extreme_logits_of_a_mean():
     # Predictions are sure, and those of the third class have the probability 0.
     net = make_net(inputs(logits=(4, 3)) + layer(["logits"], params={"of_mean": True}))
     fill(net, logits=[[3e38, 0, -3e38], [3e38, 0, -3e38], [3e38, 0, -3e38], [0, 3e38, -3e38]])
@@ -73,7 +73,7 @@ def test_extreme_logits_of_a_mean():
     assert_close("dlogits", net.blobs["logits"].diff, np.zeros((4, 3)), atol=1e-7)
 
 
-def test_logits_of_minus_infinity():
+def test_entropy_loss_logits_of_minus_infinity():
     # A class that is masked out: 0 log 0 is 0.
     logits = numbers(3, 4)
     masked = np.insert(logits, 2, -np.inf, axis=1)
@@ -87,7 +87,7 @@ def test_logits_of_minus_infinity():
 
 
 @pytest.mark.parametrize("of", OF)
-def test_nan_is_not_hidden(of):
+def test_entropy_loss_nan_is_not_hidden(of):
     net = make_net(inputs(logits=(2, 3)) + layer(["logits"], params=OF[of][0]))
     fill(net, logits=[[0, np.nan, 0], [0, 0, 0]])
     assert np.isnan(net.forward()["h"])

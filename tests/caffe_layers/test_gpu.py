@@ -88,7 +88,7 @@ PROBLEMS = [
 @gpus
 @pytest.mark.parametrize(("shape", "domains"), PROBLEMS)
 @pytest.mark.parametrize("use_global_stats", [False, True])
-def test_the_same_as_on_the_cpu(gpu, shape, domains, use_global_stats):
+def test_gpu_the_same_as_on_the_cpu(gpu, shape, domains, use_global_stats):
     both = []
     for on in (False, True):
         gpu(on)
@@ -102,7 +102,7 @@ def test_the_same_as_on_the_cpu(gpu, shape, domains, use_global_stats):
 
 @gpus
 @pytest.mark.parametrize("shape", [(6, 3, 40, 40), (6, 3, 5, 5), (64, 3)])
-def test_hard_numbers(gpu, shape):
+def test_gpu_hard_numbers(gpu, shape):
     # Means far above the deviation, an outlier where a thread begins, and a channel of one value.
     gpu()
     rng = np.random.default_rng(0)
@@ -123,7 +123,7 @@ def test_hard_numbers(gpu, shape):
 
 
 @pytest.mark.parametrize(("shape", "domains"), [((3, 5, 37, 37), 3), ((5, 33, 7, 7), 3), ((40, 100), 3)])
-def test_no_result_depends_on_the_order_of_threads_and_blocks(emulated, shape, domains):
+def test_gpu_no_result_depends_on_the_order_of_threads_and_blocks(emulated, shape, domains):
     runs = []
     for order in ("forward", "reverse", "shuffled"):
         emulated.order = order
@@ -146,7 +146,7 @@ ROWS = (2, 3, 4, 4)
         ((False, False), False, ""),
     ],
 )
-def test_no_launch_for_a_gradient_that_nobody_asked_for(emulated, asked, fixed, launches):
+def test_gpu_no_launch_for_a_gradient_that_nobody_asked_for(emulated, asked, fixed, launches):
     net, g = mda_net(ROWS, 2, np.random.default_rng(0), use_global_stats=fixed)
     net.forward()
     bottoms = [net.blobs["x"], net.blobs["w"]]
@@ -161,7 +161,7 @@ def test_no_launch_for_a_gradient_that_nobody_asked_for(emulated, asked, fixed, 
 
 # Odd rows of a block, of some lanes, and single values.
 @pytest.mark.parametrize("shape", [(3, 5, 37, 37), (20, 33, 7, 7), (50, 100)])
-def test_the_memory_traffic_is_three_arrays_forward_and_five_backward(emulated, shape):
+def test_gpu_the_memory_traffic_is_three_arrays_forward_and_five_backward(emulated, shape):
     net, _ = mda_net(shape, 3, np.random.default_rng(0))
     moved = []
     for step in (net.forward, net.backward):
@@ -177,7 +177,7 @@ def test_the_memory_traffic_is_three_arrays_forward_and_five_backward(emulated, 
 
 
 @gpus
-def test_the_mode_may_change_between_two_passes(gpu):
+def test_gpu_the_mode_may_change_between_two_passes(gpu):
     net, g = mda_net(ROWS, 2, np.random.default_rng(0))
     on_cpu = results(net, g, steps=1)
     gpu()
@@ -214,7 +214,7 @@ def wrong_channel(net):
     ],
 )
 @pytest.mark.parametrize("rows", [2, 40])
-def test_what_is_told_after_the_shape_changed_is_of_the_batch_that_was_wrong(gpu, spoil, expected, rows):
+def test_gpu_what_is_told_after_the_shape_changed_is_of_the_batch_that_was_wrong(gpu, spoil, expected, rows):
     gpu()
     net, _ = mda_net((12, 3, 4), 2, np.random.default_rng(0))
     spoil(net)
@@ -229,7 +229,7 @@ def test_what_is_told_after_the_shape_changed_is_of_the_batch_that_was_wrong(gpu
 @gpus
 @pytest.mark.parametrize("shape", [(700, 7), (3, 5, 20, 20)])
 @pytest.mark.parametrize("params", [None, {"of_mean": True}])
-def test_entropies_of_many_blocks(gpu, params, shape):
+def test_gpu_entropies_of_many_blocks(gpu, params, shape):
     rng = np.random.default_rng(0)
     logits = rng.normal(size=shape).astype(np.float32)
     labels = np.where(rng.random(shape[0]) < 0.3, 1, -1)
@@ -246,7 +246,7 @@ def test_entropies_of_many_blocks(gpu, params, shape):
 
 
 @gpus
-def test_iterations_of_the_digits_net(gpu):
+def test_gpu_iterations_of_the_digits_net(gpu):
     net = training.net_in_memory(dataset="digits", batch_size=4, branch_norm="none")
     losses = []
     for on in (False, True):

@@ -55,7 +55,7 @@ def assert_same(got, want, x, w, g):
 
 @settings_
 @given(problems())
-def test_batch_statistics(problem):
+def test_kernels_batch_statistics(problem):
     x, w, g, eps = problem
     got = run(cpu_steps(x, w), x, w, g, eps)
     want = run(float64_steps(x), x.astype(np.float64), w, g.astype(np.float64), eps)
@@ -64,7 +64,7 @@ def test_batch_statistics(problem):
 
 @settings_
 @given(problems())
-def test_fixed_statistics(problem):
+def test_kernels_fixed_statistics(problem):
     x, w, g, eps = problem
     # Statistics of about the data's own size, as running ones are.
     share = np.full((w.shape[1], 1), 0.9)
@@ -77,7 +77,7 @@ def test_fixed_statistics(problem):
 
 @pytest.mark.parametrize("size", [1, 5, 1500])
 @pytest.mark.parametrize("fixed", [None, (0.5, 2.0)])
-def test_only_what_is_wanted_is_computed(size, fixed):
+def test_kernels_only_what_is_wanted_is_computed(size, fixed):
     rng = np.random.default_rng(size)
     x, g = rng.normal(size=(2, 4, 3, size)).astype(np.float32)
     w = random_rows(rng, 4, 2)
@@ -91,7 +91,7 @@ def test_only_what_is_wanted_is_computed(size, fixed):
 
 
 @pytest.mark.parametrize("size", [1, 6, 2000])
-def test_a_constant_channel_gives_zero(size):
+def test_kernels_a_constant_channel_gives_zero(size):
     x = np.full((4, 3, size), 1234.567, np.float32)
     w = random_rows(np.random.default_rng(0), 4, 3)
     got = run(cpu_steps(x, w), x, w, np.ones_like(x))
@@ -102,7 +102,7 @@ def test_a_constant_channel_gives_zero(size):
 
 
 @pytest.mark.parametrize("odd", [1, 7, 500, 3999])
-def test_a_row_that_begins_unlike_its_rest(odd):
+def test_kernels_a_row_that_begins_unlike_its_rest(odd):
     # The kernel's shift comes from the first eighth: the bound on what that costs must hold.
     x = np.random.default_rng(5).normal(size=(3, 2, 4000)).astype(np.float32)
     x[:, :, :odd] -= 3e4
@@ -113,7 +113,7 @@ def test_a_row_that_begins_unlike_its_rest(odd):
     assert_close("variance", got.variance, want.variance, rtol=2e-6)
 
 
-def test_calls_leave_no_memory_behind():
+def test_kernels_calls_leave_no_memory_behind():
     kernels = _kernel_cache.load("_row_kernels")
     x, (mean, variance) = np.ones((8, 16), np.float32), np.zeros((2, 8))
     before = None

@@ -17,7 +17,7 @@ LABELLED = {
 
 
 @pytest.mark.parametrize("layer", ["MDALayer", *LABELLED])
-def test_no_gradient_that_nobody_asked_for(layer):
+def test_layers_no_gradient_that_nobody_asked_for(layer):
     if layer == "MDALayer":
         net = make_net(inputs(x=(4, 2, 3), w=(4, 2)) + mda("xw", "y", 2))
         fill(net, w=0.5)
@@ -37,7 +37,7 @@ def test_no_gradient_that_nobody_asked_for(layer):
 
 
 @pytest.mark.parametrize("layer", ["MDALayer", *LABELLED])
-def test_no_backward_before_a_forward_of_the_same_shape(layer):
+def test_layers_no_backward_before_a_forward_of_the_same_shape(layer):
     text = mda(["logits"], "y", 2) if layer == "MDALayer" else LABELLED[layer]
     net = make_net(inputs(logits=(4, 2), labels=(4,)) + text)
     message = rf"^{layer} .*backward before any forward of this shape"
@@ -88,7 +88,7 @@ THREE = {"num_domains": 3}
     ],
 )
 @pytest.mark.cpu_only
-def test_what_is_refused_at_set_up(layer, shapes, params, message):
+def test_layers_what_is_refused_at_set_up(layer, shapes, params, message):
     with pytest.raises(ValueError) as error:
         make_net(inputs(**shapes) + python_layer(layer, list(shapes), "y", params, name="one/of_20"))
     assert str(error.value).startswith(f'{layer} "one/of_20": ') and message in str(error.value)
@@ -97,7 +97,7 @@ def test_what_is_refused_at_set_up(layer, shapes, params, message):
 @pytest.mark.parametrize(
     ("layer", "label"), [*product(LABELLED, [-2, 0.5, np.nan, np.inf]), ("DomainAssignmentLayer", 2)]
 )
-def test_labels_out_of_range(layer, label):
+def test_layers_labels_out_of_range(layer, label):
     net = make_net(inputs(logits=(4, 2), labels=(4,)) + LABELLED[layer])
     fill(net, logits=1, labels=[-1, 0, label, 1])
     with pytest.raises(ValueError) as error:

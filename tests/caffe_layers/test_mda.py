@@ -41,7 +41,7 @@ def blobs(net, name="y"):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_forward_and_backward(shape):
+def test_mda_forward_and_backward(shape):
     x, w, g = problem(shape, empty=1)
     net = make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3, eps=1e-4))
     y = forward(net, x=x, w=w)
@@ -56,7 +56,7 @@ def test_forward_and_backward(shape):
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
 @pytest.mark.parametrize(("domain", "column"), [(None, 3), (0, 0), (2, 2)])
-def test_x_alone_belongs_to_one_domain(shape, domain, column):
+def test_mda_x_alone_belongs_to_one_domain(shape, domain, column):
     x, _, g = problem(shape)
     params = {} if domain is None else {"domain": domain}
     net = make_net(inputs(x=shape) + mda("x", "y", 4, **params))
@@ -76,7 +76,7 @@ def test_x_alone_belongs_to_one_domain(shape, domain, column):
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
-def test_running_statistics_over_batches(shape):
+def test_mda_running_statistics_over_batches(shape):
     net = make_net(inputs(x=shape, w=(6, 3)) + mda("xw", "y", 3, moving_average_fraction=0.8))
     mean, variance, divisor = np.zeros((3, 3)), np.zeros((3, 3)), np.zeros(3)
     for batch in range(4):
@@ -105,7 +105,7 @@ def trained(shape):
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
-def test_the_test_phase_uses_shared_running_statistics(shape):
+def test_mda_the_test_phase_uses_shared_running_statistics(shape):
     train = trained(shape)
     test = make_net(inputs(x=shape, w=(6, 3)) + mda("xw", "y", 3, eps=0.1), caffe.TEST)
     test.share_with(train)
@@ -128,7 +128,7 @@ def test_the_test_phase_uses_shared_running_statistics(shape):
 
 
 @pytest.mark.parametrize("phase", [caffe.TRAIN, caffe.TEST])
-def test_use_global_stats_overrides_the_phase(phase):
+def test_mda_use_global_stats_overrides_the_phase(phase):
     shape = (6, 3, 4, 5)
     source = trained(shape)
     x, w, _ = problem(shape, seed=9)
@@ -146,7 +146,7 @@ def test_use_global_stats_overrides_the_phase(phase):
     assert_close("divisor moved", blobs(nets[False])[2], 0.999 * blobs(source)[2] + 1, rtol=1e-6)
 
 
-def test_reshaping_remakes_the_buffers_and_only_then():
+def test_mda_reshaping_remakes_the_buffers_and_only_then():
     net = make_net(inputs(x=(6, 3, 4, 5), w=(6, 3)) + mda("xw", "y", 3))
     layer = python_object(net, "y")
     backend, kept = layer._backend, layer._backend.last
@@ -167,7 +167,7 @@ def test_reshaping_remakes_the_buffers_and_only_then():
         assert_close(f"dx {shape}", flat(net.blobs["x"].diff), want.dx, atol=1e-5)
 
 
-def test_two_layers_do_not_disturb_each_other():
+def test_mda_two_layers_do_not_disturb_each_other():
     # They share working memory: one's forward must not change the other's backward.
     shapes = {"a": (6, 3, 8, 8), "b": (6, 5, 4, 4)}
     text = inputs(w=(6, 3), **shapes) + mda("aw", "ya", 3) + mda("bw", "yb", 3)
@@ -190,7 +190,7 @@ def test_two_layers_do_not_disturb_each_other():
 @pytest.mark.program
 @pytest.mark.cpu_only
 @pytest.mark.parametrize(("shape", "share"), [((32, 8, 32, 32), 0.03), ((384, 600), 0.15)])
-def test_nothing_of_the_size_of_x_is_allocated(shape, share):
+def test_mda_nothing_of_the_size_of_x_is_allocated(shape, share):
     x, w, g = problem(shape)
     net = make_net(inputs(x=shape, w=w.shape) + mda("xw", "y", 3))
     for _ in range(2):
@@ -207,7 +207,7 @@ def test_nothing_of_the_size_of_x_is_allocated(shape, share):
     assert peak < share * x.nbytes
 
 
-def test_errors_of_tops_and_of_later_shapes():
+def test_mda_errors_of_tops_and_of_later_shapes():
     text = inputs(x=(6, 4)) + mda("x", "y", 3)
     with pytest.raises(ValueError, match='MDALayer "y": got 2 tops; expected 1'):
         make_net(text.replace('top: "y"', 'top: "y" top: "z"'))
@@ -228,7 +228,7 @@ def test_errors_of_tops_and_of_later_shapes():
         ([np.nan, 0.5, 0.5], "nan"),
     ],
 )
-def test_rows_of_w_that_are_no_probabilities(row, word):
+def test_mda_rows_of_w_that_are_no_probabilities(row, word):
     x, w, _ = problem((6, 3))
     net = make_net(inputs(x=x.shape, w=w.shape) + mda("xw", "y", 3))
     w[4] = row
@@ -246,7 +246,7 @@ def test_rows_of_w_that_are_no_probabilities(row, word):
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
 @pytest.mark.parametrize("cancelled", [[-0.04, 0.04, 0, 0, 0, 0], [-0.04, 0.05, -0.03, 0.03, 0, 0]])
-def test_a_column_of_w_whose_small_entries_cancel(shape, cancelled):
+def test_mda_a_column_of_w_whose_small_entries_cancel(shape, cancelled):
     x, _, _ = problem(shape)
     w = np.zeros((6, 3), np.float32)
     w[:, 1] = cancelled
@@ -259,7 +259,7 @@ def test_a_column_of_w_whose_small_entries_cancel(shape, cancelled):
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
-def test_rows_beside_the_simplex_give_no_nan(shape):
+def test_mda_rows_beside_the_simplex_give_no_nan(shape):
     # An outlier that counts a little less than nothing would make a variance of less than nothing.
     x, w, g = problem(shape)
     x[0] = 1000
@@ -272,7 +272,7 @@ def test_rows_beside_the_simplex_give_no_nan(shape):
 
 @pytest.mark.parametrize("shape", [(6, 3, 4, 5), (6, 3)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-def test_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value):
+def test_mda_a_batch_that_is_not_finite_does_not_enter_the_statistics(shape, value):
     net = trained(shape)
     before = blobs(net)
     x, w, _ = problem(shape, seed=9)

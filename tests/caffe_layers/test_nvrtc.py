@@ -62,7 +62,7 @@ def compile_and_compare(compiler, asked, architecture):
         assert len(kernels) == source.count("__global__") >= 5
 
 
-def test_every_kernel_for_the_architectures_that_caffe_is_built_for():
+def test_nvrtc_every_kernel_for_the_architectures_that_caffe_is_built_for():
     """By CUDA 11.8 for its oldest and its newest, by CUDA 13 for each; rows of many values and of one, few domains and
     many."""
     oldest, newest = nvrtc.installed()[0], nvrtc.installed()[-1]

@@ -13,13 +13,13 @@ KEYS = {
 }
 
 
-def test_values_and_defaults():
+def test_param_str_values_and_defaults():
     got = _param_str.parse("L", ' {"num_domains": 3, "eps": 1, "flag": true} ', KEYS)
     assert got == {"num_domains": 3, "eps": 1, "fraction": 0.999, "flag": True, "first": 0}
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "{}"])
-def test_nothing_given(text):
+def test_param_str_nothing_given(text):
     assert _param_str.parse("L", text, {}) == {}
 
 
@@ -42,7 +42,7 @@ def test_nothing_given(text):
         ('{"num_domains": 3}\udcff', ["not UTF-8", '{"num_domains": 2}']),
     ],
 )
-def test_errors(text, words):
+def test_param_str_errors(text, words):
     with pytest.raises(ValueError) as error:
         _param_str.parse("SomeLayer", text, KEYS)
     message = str(error.value)
@@ -63,5 +63,5 @@ def test_errors(text, words):
         ('{"', "x", 5000, '": 1}', ["unknown key 'xxx", "num_domains, eps"]),
     ],
 )
-def test_long_ones(begin, repeated, times, end, words):
-    test_errors(begin + repeated * times + end, words)
+def test_param_str_long_ones(begin, repeated, times, end, words):
+    test_param_str_errors(begin + repeated * times + end, words)

@@ -26,7 +26,7 @@ def labels(seed: int, rows: int = sum(ROWS)) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 7, rows).astype(np.float32)
 
 
-def test_each_row_comes_once_and_stays_in_its_class_and_source():
+def test_permutation_each_row_comes_once_and_stays_in_its_class_and_source():
     classes, source = labels(0), np.repeat(range(3), ROWS)
     net, places = drawn(classes)
     assert sorted(places) == list(range(100)) and (places != np.arange(100)).sum() > 50
@@ -34,18 +34,18 @@ def test_each_row_comes_once_and_stays_in_its_class_and_source():
     assert_close("y", net.blobs["y"].data, net.blobs["x"].data[places])
 
 
-def test_every_row_of_a_group_can_take_every_place():
+def test_permutation_every_row_of_a_group_can_take_every_place():
     """The two of each group change places in about half of the batches."""
     moved = [(drawn(np.array([0, 1, 0, 1, extra], np.float32), [4, 1])[1][0]) == 2 for extra in range(60)]
     assert 15 < sum(moved) < 45
 
 
-def test_the_same_labels_draw_the_same_order_and_others_another():
+def test_permutation_the_same_labels_draw_the_same_order_and_others_another():
     first, again, other = (drawn(labels(seed))[1] for seed in (0, 0, 1))
     assert (first == again).all() and (first != other).any()
 
 
-def test_gradients_go_back_to_where_the_rows_came_from():
+def test_permutation_gradients_go_back_to_where_the_rows_came_from():
     net, places = drawn(labels(2))
     g = np.random.default_rng(3).normal(size=(100, 3)).astype(np.float32)
     net.blobs["y"].diff[...] = g

@@ -85,7 +85,7 @@ def parameters(solver):
     }
 
 
-def test_training_lowers_the_loss_and_the_solver_leaves_the_statistics_alone(make_solver, where):
+def test_solver_training_lowers_the_loss_and_the_solver_leaves_the_statistics_alone(make_solver, where):
     solver, iterations = make_solver("a"), 8 if where == "emulated" else 60
     losses = [step(solver, i % 2)[0] for i in range(iterations)]
     assert where == "emulated" or np.mean(losses[-4:]) < 0.75 * np.mean(losses[:4])
@@ -94,7 +94,7 @@ def test_training_lowers_the_loss_and_the_solver_leaves_the_statistics_alone(mak
     assert np.allclose(divisor[2], sum(0.9**i for i in range(iterations)), rtol=1e-5)
 
 
-def test_snapshot_restore_and_the_same_continuation(make_solver, tmp_path):
+def test_solver_snapshot_restore_and_the_same_continuation(make_solver, tmp_path):
     whole = make_solver("whole")
     for i in range(5):
         step(whole, i)
@@ -108,7 +108,7 @@ def test_snapshot_restore_and_the_same_continuation(make_solver, tmp_path):
         assert np.array_equal(value, parameters(resumed)[name]), name
 
 
-def test_the_test_net_sees_the_training_nets_statistics(make_solver):
+def test_solver_the_test_net_sees_the_training_nets_statistics(make_solver):
     solver = make_solver("a")
     for i in range(5):
         step(solver, i)

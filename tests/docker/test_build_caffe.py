@@ -62,7 +62,7 @@ unittest.main(module=None, argv=["unittest", "discover", "-s", sys.argv[1]])
 
 
 @pytest.mark.program
-def test_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
+def test_build_caffe_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", SEEDED_TESTS, PREFIX / "python/caffe/test"],
         cwd=tmp_path,  # a solver's snapshot is written where they run
@@ -78,7 +78,7 @@ def test_tests_of_pycaffe_pass_on_the_installed_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
+def test_build_caffe_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
     for file in ("bin/caffe", "bin/convert_imageset", "bin/compute_image_mean", "python/caffe/_caffe.so"):
         libraries = subprocess.run(["ldd", PREFIX / file], capture_output=True, text=True, check=True).stdout
         found = re.search(r"libcaffe\.so\S* => (\S+)", libraries)
@@ -87,7 +87,7 @@ def test_programs_and_pycaffe_share_the_library_of_their_prefix() -> None:
 
 @pytest.mark.program
 @pytest.mark.skipif(not IS_X86, reason="elsewhere there are no clones")
-def test_the_library_is_for_any_x86_64() -> None:
+def test_build_caffe_the_library_is_for_any_x86_64() -> None:
     """AVX registers only in clones, which are chosen where the processor has them: the prefix may travel to another."""
     command = ["objdump", "-d", "--no-show-raw-insn", PREFIX / "lib/libcaffe.so"]
     registers: dict[str, set[str]] = {}
@@ -154,7 +154,7 @@ def no_locks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.program
 @pytest.mark.parametrize("error", [errno.EACCES, errno.ENOSYS, errno.EINVAL])
-def test_data_on_a_file_system_without_locks(error: int, no_locks: Path, tmp_path: Path) -> None:
+def test_build_caffe_data_on_a_file_system_without_locks(error: int, no_locks: Path, tmp_path: Path) -> None:
     """Lustre without flock, NFS without lockd; EACCES: an LMDB of somebody else, or mounted to be read."""
     net = tmp_path / "net.prototxt"
     second = data_layer(tmp_path / "two").replace('"data"', '"more"').replace('"label"', '"labels"')
@@ -180,7 +180,7 @@ of_the_cpu = pytest.mark.skipif(
 
 @pytest.mark.program
 @of_the_cpu
-def test_second_run_does_nothing() -> None:
+def test_build_caffe_second_run_does_nothing() -> None:
     assert build("--check", PREFIX).returncode == 0, "run make setup: the prefix is not of this script"
     before = (PREFIX / "bin/caffe").stat()
     again = build(PREFIX)
@@ -192,7 +192,7 @@ def test_second_run_does_nothing() -> None:
 @pytest.mark.program
 @of_the_cpu
 @pytest.mark.parametrize("change", ["patch", "source", "numpy"])
-def test_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) -> None:
+def test_build_caffe_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) -> None:
     docker = shutil.copytree(ROOT / "docker", tmp_path / "docker")
     env: dict[str, object] = {}
     assert build("--check", PREFIX, docker=docker).returncode == 0
@@ -210,7 +210,7 @@ def test_a_change_asks_for_a_build(change: str, tmp_path: Path, checkout: Path) 
 
 @pytest.mark.program
 @of_the_cpu
-def test_a_prefix_of_a_checkout_stays_when_the_variable_is_not_set(tmp_path: Path) -> None:
+def test_build_caffe_a_prefix_of_a_checkout_stays_when_the_variable_is_not_set(tmp_path: Path) -> None:
     """CAFFE_SRC is what a machine without a network is told to set; the next `make` would fetch, or fail."""
     key = tmp_path / "p/share/Caffe/build-key"
     key.parent.mkdir(parents=True)
@@ -233,7 +233,7 @@ def test_a_prefix_of_a_checkout_stays_when_the_variable_is_not_set(tmp_path: Pat
         (["p", "q"], "one PREFIX expected, got 'p' and 'q'"),
     ],
 )
-def test_wrong_command_line(arguments: list[str], message: str) -> None:
+def test_build_caffe_wrong_command_line(arguments: list[str], message: str) -> None:
     result = build(*arguments)
     assert result.returncode == 2
     assert result.stderr.startswith(f"build_caffe: {message}\nusage:")
@@ -249,7 +249,7 @@ def refused(prefix: Path, message: str, arguments: list[str] | None = None, **en
 
 
 @pytest.mark.program
-def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
+def test_build_caffe_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
     """The message names the patch, the step and the log; the checkout stays, what a killed build left goes."""
     env = {"CAFFE_SRC": checkout, "CAFFE_BUILD_DIR": tmp_path / "build"}
     (tmp_path / "p.partial-a1B2c3").mkdir()
@@ -260,7 +260,7 @@ def test_patch_that_does_not_apply(tmp_path: Path, checkout: Path) -> None:
 
 
 @pytest.mark.program
-def test_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
+def test_build_caffe_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
     python = interpreter(tmp_path, f'exec {Path(sys.executable).resolve()} -S "$@"')
     refused(tmp_path / "p", "it lacks numpy, scipy, scikit-image, protobuf, six", PYTHON=python)
     refused(tmp_path / "p", "does not exist", PYTHON=tmp_path / "absent")
@@ -273,7 +273,7 @@ def test_a_wrong_interpreter_checkout_or_folder(tmp_path: Path) -> None:
 # The patches
 
 
-def test_pictures_are_made_smaller_as_caffe_did() -> None:
+def test_build_caffe_pictures_are_made_smaller_as_caffe_did() -> None:
     """07-numpy2-scikit-image.patch: without the smoothing that scikit-image begins with since 0.19."""
     import caffe
     import numpy as np
@@ -284,7 +284,7 @@ def test_pictures_are_made_smaller_as_caffe_did() -> None:
 
 
 @pytest.mark.program
-def test_a_solver_may_go_in_another_mode_than_it_came(tmp_path: Path) -> None:
+def test_build_caffe_a_solver_may_go_in_another_mode_than_it_came(tmp_path: Path) -> None:
     """17-timer-mode.patch: in one that was made in CPU mode is a timer without CUDA's events."""
     (tmp_path / "net.prototxt").write_text(
         'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 } } }'

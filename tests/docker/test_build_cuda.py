@@ -60,7 +60,7 @@ def homes(tmp_path: Path) -> dict[str, Path | str]:
 # How it refuses
 
 
-def test_no_toolkit_is_named(tmp_path: Path) -> None:
+def test_build_cuda_no_toolkit_is_named(tmp_path: Path) -> None:
     refused(
         tmp_path / "p",
         "CUDA_HOME names no CUDA toolkit; CAFFE_VARIANT=cuda make setup installs one",
@@ -76,14 +76,14 @@ def test_no_toolkit_is_named(tmp_path: Path) -> None:
         ("CUDNN_HOME", "lib/libcudnn.so.8", "is not a folder of cuDNN: it lacks lib/libcudnn.so"),
     ],
 )
-def test_folder_that_is_not_whole(variable, lost, message, homes: dict[str, Path], tmp_path: Path) -> None:
+def test_build_cuda_folder_that_is_not_whole(variable, lost, message, homes: dict[str, Path], tmp_path: Path) -> None:
     (homes[variable] / lost).unlink()
     refused(tmp_path / "p", f"{homes[variable]}", CUDA, **homes)
     result = build(*CUDA, "--check", tmp_path / "p", **homes)
     assert result.stderr.count("\n") == 1 and message in result.stderr
 
 
-def test_wrong_architectures(homes: dict[str, Path], tmp_path: Path) -> None:
+def test_build_cuda_wrong_architectures(homes: dict[str, Path], tmp_path: Path) -> None:
     message = "nvcc does not know architecture 61 of CUDA_ARCH_BIN; it knows 75 80 86 89 90 100"
     refused(tmp_path / "p", message, CUDA, **{**homes, "CUDA_ARCH_BIN": "61 90"})
 
@@ -108,7 +108,7 @@ def host_compiler() -> None:
 
 
 @pytest.mark.usefixtures("host_compiler")
-def test_the_key_names_every_part(homes: dict[str, Path], tmp_path: Path) -> None:
+def test_build_cuda_the_key_names_every_part(homes: dict[str, Path], tmp_path: Path) -> None:
     found = key(tmp_path, **homes)
     # The usual architectures without those that this toolkit no longer knows.
     assert found["source"] == "BVLC/caffe 99bd997"
@@ -125,7 +125,7 @@ def test_the_key_names_every_part(homes: dict[str, Path], tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not has_cuda() or bool(gpu_names()), reason="needs a Caffe with CUDA, and no GPU")
-def test_caffe_with_cuda_says_that_there_is_no_gpu(tmp_path: Path) -> None:
+def test_build_cuda_caffe_with_cuda_says_that_there_is_no_gpu(tmp_path: Path) -> None:
     write(tmp_path, {"solver": 'train_net: "absent" solver_mode: GPU\n'})
     for command in (["device_query", "-gpu", "all"], ["train", "-solver", tmp_path / "solver"]):
         done = subprocess.run(["caffe", *command], capture_output=True, text=True, check=False)

@@ -71,7 +71,9 @@ def run(source: ModuleType, monkeypatch: pytest.MonkeyPatch, folder: Path, *urls
 @pytest.mark.parametrize(
     "packed", [pack(), pack("./"), pack("caffe-99bd997/", level=1)], ids=["debian", "dots", "github"]
 )
-def test_the_same_files_in_archives_of_other_bytes(packed, source, server: Server, tmp_path, monkeypatch) -> None:
+def test_caffe_source_the_same_files_in_archives_of_other_bytes(
+    packed, source, server: Server, tmp_path, monkeypatch
+) -> None:
     server.files["/good.tar.gz"] = packed
     run(source, monkeypatch, tmp_path, server.url("/good.tar.gz"))
     found = {str(path.relative_to(tmp_path / "source")): path for path in (tmp_path / "source").rglob("*.*")}
@@ -84,7 +86,7 @@ def test_the_same_files_in_archives_of_other_bytes(packed, source, server: Serve
     assert (tmp_path / "source/a.txt").exists()
 
 
-def test_homes_are_tried_in_turn(source, server: Server, tmp_path: Path, monkeypatch) -> None:
+def test_caffe_source_homes_are_tried_in_turn(source, server: Server, tmp_path: Path, monkeypatch) -> None:
     """Each that fails is named with its reason; none of them leaves anything."""
     whole = pack()
     server.files |= {
@@ -118,7 +120,7 @@ def test_homes_are_tried_in_turn(source, server: Server, tmp_path: Path, monkeyp
     assert (tmp_path / "source/a/b.cpp").read_text() == "two\n"
 
 
-def test_a_damaged_archive_is_fetched_again(source, server: Server, tmp_path: Path, monkeypatch) -> None:
+def test_caffe_source_a_damaged_archive_is_fetched_again(source, server: Server, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "down").mkdir()
     (tmp_path / "down/caffe.tar.gz").write_bytes(pack()[:-20])
     server.files["/good"] = pack()

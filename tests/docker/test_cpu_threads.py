@@ -231,13 +231,13 @@ def compute_by_threads(net: caffe.Net, but: str = "nothing") -> Results:
 
 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_a_convolution_and_its_gradients_are_right(name, tmp_path):
+def test_cpu_threads_a_convolution_and_its_gradients_are_right(name, tmp_path):
     got = compute_by_threads(make_net(tmp_path, CONVOLUTIONS[name][0], layer_text(name)))
     assert_close(got, convolution(CONVOLUTIONS[name][1], got), 1e-5)
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_and_its_gradient_are_right(name, tmp_path):
+def test_cpu_threads_a_layer_and_its_gradient_are_right(name, tmp_path):
     shape, text = LAYERS[name]
     moving = "parameter" if name.startswith("BatchNorm") else "nothing"  # its averages
     got = compute_by_threads(make_net(tmp_path, shape, text), but=moving)
@@ -250,14 +250,14 @@ def test_a_layer_and_its_gradient_are_right(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_a_layer_in_place_gives_what_it_gives_elsewhere(name, tmp_path):
+def test_cpu_threads_a_layer_in_place_gives_what_it_gives_elsewhere(name, tmp_path):
     shape, text = LAYERS[name]
     elsewhere = compute(make_net(tmp_path, shape, text))
     in_place = compute(make_net(tmp_path, shape, text, top="x"))
     assert all(np.array_equal(in_place[key], elsewhere[key]) for key in elsewhere)
 
 
-def test_a_large_blob_is_divided_among_threads_without_a_gap(tmp_path):
+def test_cpu_threads_a_large_blob_is_divided_among_threads_without_a_gap(tmp_path):
     layers = (
         """type: "Eltwise" bottom: "x" bottom: "x" eltwise_param { operation: SUM coeff: 2 coeff: 1 coeff: -0.5 }"""
     )
@@ -266,7 +266,7 @@ def test_a_large_blob_is_divided_among_threads_without_a_gap(tmp_path):
     np.testing.assert_allclose(results["dx"], 2.5 * results["dy"], rtol=1e-5, atol=1e-6)
 
 
-def test_values_that_are_no_number_harm_no_other(tmp_path):
+def test_cpu_threads_values_that_are_no_number_harm_no_other(tmp_path):
     net = make_net(tmp_path, (1, 2, 4, 4), LAYERS["MAX pooling"][1])
     GOMP.omp_set_num_threads(2)
     net.blobs["x"].data[...] = 1
@@ -278,7 +278,7 @@ def test_values_that_are_no_number_harm_no_other(tmp_path):
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-def test_a_net_reshaped_between_passes(groups, tmp_path):
+def test_cpu_threads_a_net_reshaped_between_passes(groups, tmp_path):
     """A plain convolution and a depthwise one."""
     shape, text = (5, 4, 9, 8), layer_text("plain").replace("num_output: 6", f"num_output: 4 group: {groups}")
     net = make_net(tmp_path, shape, text)
@@ -290,7 +290,7 @@ def test_a_net_reshaped_between_passes(groups, tmp_path):
 
 
 @pytest.mark.program
-def test_two_nets_in_two_threads_of_python(tmp_path):
+def test_cpu_threads_two_nets_in_two_threads_of_python(tmp_path):
     nets = [make_net(tmp_path, (8, 4, 30, 30), layer_text("plain")) for _ in range(2)]
     alone = [compute(net, seed=seed) for seed, net in enumerate(nets)]
     wrong = []
@@ -310,7 +310,7 @@ def test_two_nets_in_two_threads_of_python(tmp_path):
 
 
 @pytest.mark.program
-def test_openblas_takes_one_thread_whatever_the_environment_says():
+def test_cpu_threads_openblas_takes_one_thread_whatever_the_environment_says():
     code = "import caffe, ctypes; print(ctypes.CDLL('libopenblas.so.0').openblas_get_num_threads())"
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": "2"}, capture_output=True, text=True
@@ -335,7 +335,7 @@ sys.exit(os.waitpid(child, 0)[1] or not same)
 
 
 @pytest.mark.program
-def test_a_process_forked_after_use_computes_on(tmp_path):
+def test_cpu_threads_a_process_forked_after_use_computes_on(tmp_path):
     done = subprocess.run([sys.executable, "-c", FORK, tmp_path], timeout=120, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -361,6 +361,6 @@ assert all((before[key] == after[key]).all() for key in before)
 
 
 @pytest.mark.program
-def test_pycaffe_computes_on_after_interrupts(tmp_path):
+def test_cpu_threads_pycaffe_computes_on_after_interrupts(tmp_path):
     done = subprocess.run([sys.executable, "-c", INTERRUPT, tmp_path], timeout=120, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

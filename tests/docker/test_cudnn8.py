@@ -65,14 +65,14 @@ def choose(program: Path, *arguments: str, deterministic: str = "") -> subproces
         ([FAST_BUT_LARGE, FAST_BUT_FAILS, LARGER_THAN_LISTED, REFUSED_AFTER_ALL, RANDOM, SLOW], "1", "1 7"),
     ],
 )
-def test_the_first_that_will_do_is_taken(
+def test_cudnn8_the_first_that_will_do_is_taken(
     name: str, offers: list[str], deterministic: str, chosen: str, program: Path
 ) -> None:
     assert choose(program, name, str(LIMIT), *offers, deterministic=deterministic).stdout.strip() == chosen
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_none_that_will_do(name: str, program: Path) -> None:
+def test_cudnn8_none_that_will_do(name: str, program: Path) -> None:
     message = (
         f"Layer 'conv1': none of the 2 algorithms that cuDNN 8906 offers for its {PASSES[name]} pass works with 1000 "
         "bytes of workspace{}; 'engine: CAFFE' in its convolution_param does without cuDNN\n"
@@ -83,5 +83,5 @@ def test_none_that_will_do(name: str, program: Path) -> None:
     assert message.format(" and is deterministic (CAFFE_CUDNN_DETERMINISTIC=1)") in done.stderr
 
 
-def test_floats_are_multiplied_as_floats(program: Path) -> None:
+def test_cudnn8_floats_are_multiplied_as_floats(program: Path) -> None:
     assert choose(program, "math", "0").stdout.split()[0] == "3"

@@ -48,7 +48,7 @@ int main() {
 """
 
 
-def test_the_workspace_that_layers_share(tmp_path: Path) -> None:
+def test_cudnn_workspace_the_workspace_that_layers_share(tmp_path: Path) -> None:
     text = (ROOT / "docker/patches/29-cudnn-workspace.patch").read_text().split("--- a/src/caffe/util/cudnn.cpp")[1]
     added = "\n".join(line[1:] for line in text.splitlines() if line.startswith("+") and not line.startswith("+++"))
     code = added[added.index("namespace {") :]

@@ -43,13 +43,13 @@ def batches(net: caffe.Net, name: str, number: int) -> list[list[int]]:
     return found
 
 
-def test_each_epoch_has_all_records_in_an_order_of_its_own(numbered, tmp_path):
+def test_data_order_each_epoch_has_all_records_in_an_order_of_its_own(numbered, tmp_path):
     epochs = batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 5)
     assert all(sorted(epoch) == list(range(RECORDS)) for epoch in epochs)
     assert len({tuple(epoch) for epoch in [*epochs, list(range(RECORDS))]}) == 6
 
 
-def test_the_seed_decides(numbered, tmp_path):
+def test_data_order_the_seed_decides(numbered, tmp_path):
     seeds = {"a": "shuffle_seed: 3", "b": "shuffle_seed: 3", "c": "shuffle_seed: 4", "d": "shuffle_seed: 0"}
     caffe.set_random_seed(1)
     net = net_of(tmp_path, numbered, **seeds)
@@ -59,14 +59,14 @@ def test_the_seed_decides(numbered, tmp_path):
     assert c != a != d != c
 
 
-def test_a_batch_across_epochs(numbered, tmp_path):
+def test_data_order_a_batch_across_epochs(numbered, tmp_path):
     """Three epochs of 10 records by batches of 6."""
     rows = np.concatenate(batches(net_of(tmp_path, numbered, 6, x="shuffle_seed: 3"), "x", 5))
     epochs = batches(net_of(tmp_path, numbered, x="shuffle_seed: 3"), "x", 3)
     np.testing.assert_array_equal(rows.reshape(3, RECORDS), epochs)
 
 
-def test_without_a_seed_it_is_the_databases_order(numbered, tmp_path):
+def test_data_order_without_a_seed_it_is_the_databases_order(numbered, tmp_path):
     assert batches(net_of(tmp_path, numbered, x=""), "x", 3) == [list(range(RECORDS))] * 3
 
 
@@ -80,7 +80,7 @@ def refused(folder: Path, lmdb: Path, order: str) -> str:
 
 
 @pytest.mark.program
-def test_a_database_without_records_is_refused(tmp_path):
+def test_data_order_a_database_without_records_is_refused(tmp_path):
     lmdb.open(str(tmp_path / "empty"), map_size=1 << 20).close()
     assert f"{tmp_path}/empty has no records" in refused(tmp_path, tmp_path / "empty", "shuffle_seed: 3")
 
@@ -91,13 +91,13 @@ def numbers(folder: Path, text: str) -> str:
     return f'records: "{folder}/numbers.txt"'
 
 
-def test_the_records_of_a_file_are_read_in_its_order(numbered, tmp_path):
+def test_data_order_the_records_of_a_file_are_read_in_its_order(numbered, tmp_path):
     some = numbers(tmp_path, "7\n2\n7\n0\n")
     assert batches(net_of(tmp_path, numbered, 4, x=some), "x", 2) == [[7, 2, 7, 0]] * 2
     assert np.concatenate(batches(net_of(tmp_path, numbered, 3, x=some), "x", 4)).tolist() == [7, 2, 7, 0] * 3
 
 
-def test_with_a_seed_each_epoch_has_the_records_of_a_file_in_an_order_of_its_own(numbered, tmp_path):
+def test_data_order_with_a_seed_each_epoch_has_the_records_of_a_file_in_an_order_of_its_own(numbered, tmp_path):
     some = f"{numbers(tmp_path, ' '.join(map(str, [*range(RECORDS), 9, 9])))} shuffle_seed: 3"
     net = net_of(tmp_path, numbered, 12, a=some, b=some)
     epochs = batches(net, "a", 4)
@@ -116,6 +116,6 @@ def test_with_a_seed_each_epoch_has_the_records_of_a_file_in_an_order_of_its_own
         (None, "other.txt: cannot be read"),
     ],
 )
-def test_a_file_without_such_records_is_refused(text, message, numbered, tmp_path):
+def test_data_order_a_file_without_such_records_is_refused(text, message, numbered, tmp_path):
     told = f'records: "{tmp_path}/other.txt"' if text is None else numbers(tmp_path, text)
     assert message in refused(tmp_path, numbered, told)

@@ -69,7 +69,7 @@ def layer(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", DEPTHWISE)
-def test_a_depthwise_convolution_and_its_gradients_are_right(name, tmp_path):
+def test_depthwise_a_depthwise_convolution_and_its_gradients_are_right(name, tmp_path):
     shape, text = DEPTHWISE[name]
     net = make_net(tmp_path, shape, layer(text))
     one, two, many = (compute(net, threads) for threads in (1, 2, 9))
@@ -79,7 +79,7 @@ def test_a_depthwise_convolution_and_its_gradients_are_right(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_the_direct_code_does_not_take(name, tmp_path):
+def test_depthwise_what_the_direct_code_does_not_take(name, tmp_path):
     shape, text = OTHERS[name]
     got = compute(make_net(tmp_path, shape, layer(text)))
     assert_close(got, convolution(text, got), 1e-5)
@@ -89,7 +89,7 @@ def test_what_the_direct_code_does_not_take(name, tmp_path):
     ("change", "kept"),
     [("propagate_down: false", "dx"), ("propagate_down: true param { lr_mult: 0 }", "gradient 0")],
 )
-def test_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
+def test_depthwise_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
     whole = make_net(tmp_path, (2, 3, 9, 8), layer("num_output: 3 group: 3 kernel_size: 3 stride: 2 pad: 1"))
     file = tmp_path / "net.prototxt"
     text = file.read_text().replace("force_backward: true", "")
@@ -106,7 +106,7 @@ def test_a_gradient_that_is_not_asked_for(change, kept, tmp_path):
 @pytest.mark.gpu
 @pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")
 @pytest.mark.parametrize("name", [*DEPTHWISE, *OTHERS, *ON_CUDNN])
-def test_a_gpu_computes_what_the_cpu_does(name, tmp_path):
+def test_depthwise_a_gpu_computes_what_the_cpu_does(name, tmp_path):
     shape, text = {**DEPTHWISE, **OTHERS, **ON_CUDNN}[name]
     got, again, on_cpu = on_gpu_and_cpu(tmp_path, shape, layer(text))
     assert_close(got, on_cpu, 1e-5 if name in DEPTHWISE else 1e-4)
@@ -152,7 +152,7 @@ def kernels() -> str:
 @pytest.mark.program
 @pytest.mark.skipif(emulator.COMPILER is None, reason="needs g++, which compiles kernels for the emulator")
 @pytest.mark.parametrize("name", EMULATED)
-def test_the_kernels_of_the_gpu_compute_it_too(name, tmp_path):
+def test_depthwise_the_kernels_of_the_gpu_compute_it_too(name, tmp_path):
     shape, text = DEPTHWISE[name]
     on_cpu = compute(make_net(tmp_path, shape, layer(text)))
     x, dy, w = (on_cpu[key] for key in ("x", "dy", "parameter 0"))

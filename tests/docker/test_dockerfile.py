@@ -19,7 +19,7 @@ STAGES = re.split(r"^FROM ", TEXT, flags=re.MULTILINE)[1:]
 """The stages, each with its lines; lines that continue are joined, comments left out."""
 
 
-def test_an_argument_is_declared_where_it_is_used() -> None:
+def test_dockerfile_an_argument_is_declared_where_it_is_used() -> None:
     """Docker leaves an argument of the file's head empty in a stage that does not declare it again."""
     for stage in STAGES:
         declared = set(re.findall(r"^ARG (\w+)", stage, re.MULTILINE))
@@ -40,14 +40,14 @@ def ignored(path: str) -> bool:
     return found
 
 
-def test_what_is_copied_is_there() -> None:
+def test_dockerfile_what_is_copied_is_there() -> None:
     for copied in re.findall(r"^COPY (?!.*--from)(.*)", TEXT, re.MULTILINE):
         *paths, _ = [word for word in copied.split() if not word.startswith("--")]
         for path in paths:
             assert path == "." or (list(ROOT.glob(path)) and not ignored(path)), path
 
 
-def test_what_a_used_checkout_holds_stays_out() -> None:
+def test_dockerfile_what_a_used_checkout_holds_stays_out() -> None:
     """Everything that git ignores is ignored here too, and so is git's own folder."""
     for line in (ROOT / ".gitignore").read_text().split():
         if not line.startswith("!"):
@@ -59,13 +59,13 @@ def test_what_a_used_checkout_holds_stays_out() -> None:
 
 
 @pytest.mark.parametrize("path", ["photos/cat/1.jpg", "model.caffemodel"])
-def test_what_is_not_the_project_s_stays_out(path: str) -> None:
+def test_dockerfile_what_is_not_the_project_s_stays_out(path: str) -> None:
     """An image is passed on, which many data sets and people's own pictures may not be."""
     assert ignored(path) and not ignored(f"tools/{path}")
 
 
 @pytest.mark.program
-def test_every_tracked_file_goes_in() -> None:
+def test_dockerfile_every_tracked_file_goes_in() -> None:
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a git checkout")
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -90,7 +90,9 @@ def test_every_tracked_file_goes_in() -> None:
         ("amd64", "gpu", "13", "VARIANT=gpu: expected cuda or cpu\n"),
     ],
 )
-def test_what_is_built_for_which_machine(tmp_path: Path, machine: str, variant: str, cuda: str, says: str) -> None:
+def test_dockerfile_what_is_built_for_which_machine(
+    tmp_path: Path, machine: str, variant: str, cuda: str, says: str
+) -> None:
     dpkg = tmp_path / "dpkg"
     dpkg.write_text(f"#!/bin/sh\necho {machine}\n")
     dpkg.chmod(0o755)

@@ -98,7 +98,7 @@ def entered(workspace: Path, *arguments: str, **options: object) -> str:
         ((IMAGE_USER, IMAGE_USER), (USER, GROUP)),  # nothing is mounted there
     ],
 )
-def test_the_owner_of_the_runs_or_else_of_the_data(runs_of, data_of, workspace: Path) -> None:
+def test_entrypoint_the_owner_of_the_runs_or_else_of_the_data(runs_of, data_of, workspace: Path) -> None:
     os.chown(workspace / "runs", *runs_of)
     os.chown(workspace / "data", *data_of)
     (workspace / "runs").chmod(0o1777 if runs_of[0] == IMAGE_USER else 0o755)
@@ -109,7 +109,7 @@ def test_the_owner_of_the_runs_or_else_of_the_data(runs_of, data_of, workspace: 
 
 @as_root
 @pytest.mark.parametrize(("data_of", "user"), [(0, IMAGE_USER), (USER, USER)])
-def test_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace: Path) -> None:
+def test_entrypoint_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace: Path) -> None:
     """Of results everything, to be written over; of data the folder alone. Other people's files are theirs."""
     runs, tables, data = workspace / "runs", workspace / "tables", workspace / "data"
     (runs / "digits").mkdir()
@@ -133,7 +133,7 @@ def test_what_root_left_is_given_to_that_user(data_of: int, user: int, workspace
 
 
 @as_root
-def test_the_command_has_no_rights_of_root(workspace: Path) -> None:
+def test_entrypoint_the_command_has_no_rights_of_root(workspace: Path) -> None:
     assert entered(workspace, "sh", "-c", WHO) == f"{IMAGE_USER} {IMAGE_USER} {IMAGE_USER}", "the image as it is"
     assert entered(workspace, "id", "-u", STAY_ROOT="1") == "0"
     os.chown(workspace / "runs", USER, GROUP)
@@ -143,7 +143,7 @@ def test_the_command_has_no_rights_of_root(workspace: Path) -> None:
 
 
 @as_root
-def test_a_user_that_no_file_knows(workspace: Path) -> None:
+def test_entrypoint_a_user_that_no_file_knows(workspace: Path) -> None:
     """--user UID:GID: the entry point is that user from the start, and owns nothing."""
     become = ("setpriv", "--reuid", str(USER), "--regid", str(GROUP), "--clear-groups")
     result = enter(workspace, "sh", "-c", WHO, become=become)
@@ -157,7 +157,7 @@ def test_a_user_that_no_file_knows(workspace: Path) -> None:
 
 
 @as_root
-def test_root_that_is_only_a_name(workspace: Path) -> None:
+def test_entrypoint_root_that_is_only_a_name(workspace: Path) -> None:
     """In a rootless engine root is the user who started it: that user's files are to stay that user's."""
     become = ("setpriv", "--reuid", str(USER), "--regid", str(GROUP), "--clear-groups", "unshare", "--map-root-user")
     if subprocess.run([*become, "true"], capture_output=True, check=False).returncode:
@@ -170,7 +170,7 @@ def test_root_that_is_only_a_name(workspace: Path) -> None:
 # How it is run
 
 
-def test_the_command_takes_the_place_of_the_entry_point(workspace: Path) -> None:
+def test_entrypoint_the_command_takes_the_place_of_the_entry_point(workspace: Path) -> None:
     """So signals and the exit code are the command's."""
     script = 'trap "exit 7" INT; echo $$; while :; do sleep 0.05; done'
     command = [workspace / "bin/entrypoint.sh", "sh", "-c", script]
@@ -182,7 +182,7 @@ def test_the_command_takes_the_place_of_the_entry_point(workspace: Path) -> None
 
 
 @without_gpus
-def test_no_gpu_is_told_in_the_cuda_image(workspace: Path) -> None:
+def test_entrypoint_no_gpu_is_told_in_the_cuda_image(workspace: Path) -> None:
     result = enter(workspace, "echo", "done", CAFFE_VARIANT="cuda")
     assert (result.returncode, result.stdout) == (0, "done\n")
     assert result.stderr == (
@@ -195,7 +195,7 @@ def test_no_gpu_is_told_in_the_cuda_image(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", ["cpu", pytest.param("cuda", marks=without_gpus)])
-def test_health_without_gpus_is_that_caffe_runs(variant: str) -> None:
+def test_entrypoint_health_without_gpus_is_that_caffe_runs(variant: str) -> None:
     def check(path: str) -> subprocess.CompletedProcess[str]:
         env = {"PATH": path, "CAFFE_VARIANT": variant}
         return subprocess.run([ROOT / "docker/healthcheck.sh"], env=env, capture_output=True, text=True, check=False)
@@ -214,7 +214,9 @@ def test_health_without_gpus_is_that_caffe_runs(variant: str) -> None:
         ("NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC 2023", "11.8", None),
     ],
 )
-def test_a_driver_that_is_too_old_for_cuda_13(module: str, cuda: str, old: str | None, workspace: Path) -> None:
+def test_entrypoint_a_driver_that_is_too_old_for_cuda_13(
+    module: str, cuda: str, old: str | None, workspace: Path
+) -> None:
     (workspace / "bin/cat").write_text(f'#!/bin/sh\necho "NVRM version: {module}"\n')
     (workspace / "bin/cat").chmod(0o755)
     said = enter(workspace, "true", CAFFE_VARIANT="cuda", CAFFE_CUDA=cuda).stderr.splitlines()

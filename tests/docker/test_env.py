@@ -22,7 +22,7 @@ def shell(name: str, script: str, folder: Path, **env: str) -> subprocess.Comple
 
 
 @pytest.mark.parametrize("name", ["bash", "sh"])
-def test_from_another_folder(name: str, tmp_path: Path) -> None:
+def test_env_from_another_folder(name: str, tmp_path: Path) -> None:
     """``caffe`` itself imports the layers, and with them numba from the virtual environment."""
     result = shell(name, f'. "{ROOT}/env.sh" && command -v caffe && command -v python', tmp_path)
     assert result.stdout.splitlines() == [f"{ROOT}/.caffe/bin/caffe", f"{ROOT}/.venv/bin/python"]
@@ -35,14 +35,14 @@ def test_from_another_folder(name: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr[-2000:]
 
 
-def test_what_the_user_set_is_kept(tmp_path: Path) -> None:
+def test_env_what_the_user_set_is_kept(tmp_path: Path) -> None:
     script = f'. "{ROOT}/env.sh" && echo "$PYTHONPATH $OPENBLAS_NUM_THREADS"'
     assert shell("bash", script, tmp_path).stdout.endswith(" 1\n")
     said = shell("bash", script, tmp_path, PYTHONPATH="/mine", OPENBLAS_NUM_THREADS="2").stdout
     assert said.endswith(":/mine 2\n")
 
 
-def test_a_clone_that_was_moved_is_told(tmp_path: Path) -> None:
+def test_env_a_clone_that_was_moved_is_told(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     for file in ("docker/build_caffe.sh", ".venv/.setup-key", ".venv/bin/pip", ".caffe/bin/caffe"):
         (old / file).parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def test_a_clone_that_was_moved_is_told(tmp_path: Path) -> None:
     assert result.stdout == f"no: {PLAIN['PATH']}\n" and f"env.sh: {new} was moved" in result.stderr
 
 
-def test_before_the_set_up(tmp_path: Path) -> None:
+def test_env_before_the_set_up(tmp_path: Path) -> None:
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker/build_caffe.sh").touch()
     shutil.copy(ROOT / "env.sh", tmp_path)

@@ -31,7 +31,7 @@ def stamped(venv: Path) -> Path:
     return key
 
 
-def test_an_environment_of_these_locks_needs_nothing(tmp_path: Path) -> None:
+def test_install_python_an_environment_of_these_locks_needs_nothing(tmp_path: Path) -> None:
     key = stamped(tmp_path)
     before = key.stat().st_mtime_ns, key.stat().st_ino
     result = install(tmp_path, "dev")
@@ -40,7 +40,7 @@ def test_an_environment_of_these_locks_needs_nothing(tmp_path: Path) -> None:
     assert (key.stat().st_mtime_ns, key.stat().st_ino) == before
 
 
-def test_a_package_that_pip_was_cut_off_in_is_not_taken_for_whole(tmp_path: Path) -> None:
+def test_install_python_a_package_that_pip_was_cut_off_in_is_not_taken_for_whole(tmp_path: Path) -> None:
     stamped(tmp_path)
     packages = tmp_path / "lib/python3.11/site-packages"
     for name in ("cut_off-1", "whole-1"):
@@ -51,7 +51,7 @@ def test_a_package_that_pip_was_cut_off_in_is_not_taken_for_whole(tmp_path: Path
     assert [path.name for path in packages.iterdir()] == ["whole-1.dist-info"]
 
 
-def test_an_environment_of_a_python_that_debian_replaced_is_made_anew(tmp_path: Path) -> None:
+def test_install_python_an_environment_of_a_python_that_debian_replaced_is_made_anew(tmp_path: Path) -> None:
     """Its commands run the new one; its packages, PyTorch among them, are the old one's. Here no new ones are found."""
     venv = tmp_path / ".venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
@@ -66,7 +66,7 @@ def test_an_environment_of_a_python_that_debian_replaced_is_made_anew(tmp_path: 
     assert not (venv / ".torch-key").exists() and not (venv / ".setup-key").exists()
 
 
-def test_commands_of_an_environment_that_was_moved_are_mended(tmp_path: Path) -> None:
+def test_install_python_commands_of_an_environment_that_was_moved_are_mended(tmp_path: Path) -> None:
     was, venv = tmp_path / "old" / ".venv", tmp_path / "a new" / ".venv"
     subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", was], check=True)
     stamped(was)

@@ -50,7 +50,7 @@ def run(variable, tmp_path):
 
 @pytest.mark.program
 @pytest.mark.skipif(not IS_X86, reason="the patch is for x86-64")
-def test_a_processor_that_openblas_does_not_know(tmp_path):
+def test_openblas_core_a_processor_that_openblas_does_not_know(tmp_path):
     """It gets the best kernels that it can run, unless the environment asks for others."""
     cores = [isa.asked["OPENBLAS_CORETYPE"] for isa in ISAS.values() if flags().issuperset(isa.flags.split())]
     best = cores[-1] if len(cores) > 1 else "Prescott"  # SSE4.2 alone is no more than OpenBLAS takes

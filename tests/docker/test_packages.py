@@ -22,7 +22,7 @@ def run(*command: object, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_installed_packages_need_nothing(tmp_path: Path) -> None:
+def test_packages_installed_packages_need_nothing(tmp_path: Path) -> None:
     """No apt-get and no sudo is called once everything is there."""
     for name in ("apt-get", "sudo"):
         (tmp_path / name).write_text("#!/bin/sh\nexit 9\n")
@@ -64,7 +64,7 @@ def write(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-def test_failed_installation_names_the_packages(system) -> None:
+def test_packages_failed_installation_names_the_packages(system) -> None:
     """The end of apt-get's own words, then what was wanted of it."""
     result = system("one", fails="install")
     assert result.returncode == 1
@@ -73,7 +73,7 @@ def test_failed_installation_names_the_packages(system) -> None:
 
 
 @pytest.mark.parametrize("python", ["3.10.6-1~22.04", "3.15.0-1", ""])
-def test_a_system_of_another_age_is_told_what_is_needed(python: str, system, tmp_path: Path) -> None:
+def test_packages_a_system_of_another_age_is_told_what_is_needed(python: str, system, tmp_path: Path) -> None:
     """In one line that names the image, and nothing is installed."""
     result = system("one", python=python)
     assert result.returncode == 1
@@ -83,7 +83,7 @@ def test_a_system_of_another_age_is_told_what_is_needed(python: str, system, tmp
     assert " install " not in (tmp_path / "calls").read_text()
 
 
-def test_the_libraries_of_a_build_are_found() -> None:
+def test_packages_the_libraries_of_a_build_are_found() -> None:
     """What Caffe is linked to itself, by the names that packages have here; no library of a library."""
     if not (ROOT / ".caffe/lib/libcaffe.so").exists() or shutil.which("objdump") is None:
         pytest.skip("needs a Caffe in .caffe/ and binutils")

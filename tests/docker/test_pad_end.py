@@ -16,7 +16,7 @@ from tests.docker.test_cpu_threads import make_net
         (7, "kernel_size: 3 stride: 2 pad: 1 pad_end: 0", 3),
     ],
 )
-def test_the_outputs_shape(size, parameters, height, tmp_path):
+def test_pad_end_the_outputs_shape(size, parameters, height, tmp_path):
     net = make_net(tmp_path, (1, 2, size, 9), f'type: "Convolution" convolution_param {{ num_output: 1 {parameters} }}')
     assert net.blobs["y"].shape[2] == height
 
@@ -33,7 +33,7 @@ def test_the_outputs_shape(size, parameters, height, tmp_path):
          "Layer odd: pad_end is for Convolution, not for Im2col"),
     ],
 )  # fmt: skip
-def test_what_has_no_such_padding_is_refused(layer, message, tmp_path):
+def test_pad_end_what_has_no_such_padding_is_refused(layer, message, tmp_path):
     net = tmp_path / "net.prototxt"
     net.write_text(
         'layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 2 dim: 9 dim: 9 } } } '

@@ -32,7 +32,7 @@ FAULTS = {
 
 @pytest.mark.program
 @pytest.mark.parametrize("fault", FAULTS)
-def test_pycaffe_raises_it_and_caffe_prints_it_and_fails(fault, tmp_path):
+def test_python_errors_pycaffe_raises_it_and_caffe_prints_it_and_fails(fault, tmp_path):
     description, error, message = FAULTS[fault]
     file = tmp_path / "net.prototxt"
     file.write_text(NET.format(**{"param_str": "", **description}))

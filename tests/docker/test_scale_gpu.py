@@ -35,7 +35,7 @@ THREADS = 256
 @pytest.mark.parametrize("top", ["y", "x"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_gpu_computes_what_the_cpu_does(name: str, form: str, top: str, tmp_path: Path) -> None:
+def test_scale_gpu_a_gpu_computes_what_the_cpu_does(name: str, form: str, top: str, tmp_path: Path) -> None:
     got, again, on_cpu = on_gpu_and_cpu(tmp_path, SHAPES[name], f'type: "Scale" {FORMS[form]}', top)
     # The gradients of one number are sums of all, which nearly cancel.
     tolerance = 1e-4 if form == "of one number" else 1e-5
@@ -82,7 +82,7 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("top", ["y", "x"])
 @pytest.mark.parametrize("form", ["with bias", "without bias"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_kernels_compute_it_too(name: str, form: str, top: str, kernels: str, tmp_path: Path) -> None:
+def test_scale_gpu_the_kernels_compute_it_too(name: str, form: str, top: str, kernels: str, tmp_path: Path) -> None:
     shape = SHAPES[name]
     on_cpu = compute(make_net(tmp_path, shape, f'type: "Scale" {FORMS[form]}', top))
     outer, dim, inner = shape[0], shape[1], int(np.prod(shape[2:]))

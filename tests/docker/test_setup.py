@@ -41,7 +41,7 @@ def setup(clone: Path, *become: str, **env: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.parametrize("sign", [":", "'", "$", "\n"])
-def test_a_folder_that_cannot_be_is_told_before_anything_is_done(sign: str, clone: Path) -> None:
+def test_setup_a_folder_that_cannot_be_is_told_before_anything_is_done(sign: str, clone: Path) -> None:
     moved = clone.rename(clone.with_name(f"a{sign}b"))
     result = setup(moved)
     assert result.returncode == 2
@@ -50,20 +50,20 @@ def test_a_folder_that_cannot_be_is_told_before_anything_is_done(sign: str, clon
 
 
 @pytest.mark.parametrize("name", ["a b(c)+%=@~-_.", "数据"])
-def test_a_folder_with_other_signs(name: str, clone: Path) -> None:
+def test_setup_a_folder_with_other_signs(name: str, clone: Path) -> None:
     result = setup(clone.rename(clone.with_name(name)))
     assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.parametrize("variable", ["PYTHONPATH", "PIP_TARGET"])
-def test_nothing_that_the_user_told_python_reaches_the_set_up(variable: str, clone: Path) -> None:
+def test_setup_nothing_that_the_user_told_python_reaches_the_set_up(variable: str, clone: Path) -> None:
     for step in ("docker/install_python.sh", "docker/build_caffe.sh"):
         (clone / step).write_text(f'#!/bin/sh\n[ -z "${variable}" ]\n')
     result = setup(clone, **{variable: "/nowhere"}, CAFFE_VARIANT="cuda", CUDA_HOME="/opt/cuda")
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_the_kernels_are_compiled_once_and_anew_when_they_change(clone: Path) -> None:
+def test_setup_the_kernels_are_compiled_once_and_anew_when_they_change(clone: Path) -> None:
     calls = clone / "calls"
     for source, expected in (("", 1), ("", 1), ("x = 1", 2), ("x = 1", 2)):
         (clone / "caffe_layers/_kernels.py").write_text(source)

@@ -41,7 +41,7 @@ def library(made: Path) -> Path:
     return next((made / f"gdal{LIBRARIES}").glob("libgdal.so.*"))
 
 
-def test_packages_are_taken_for_the_real_ones(made: Path) -> None:
+def test_stand_ins_packages_are_taken_for_the_real_ones(made: Path) -> None:
     """They satisfy what OpenCV's packages depend on, also by version, and give way to the real ones."""
     assert sorted(path.name for path in made.glob("*.deb")) == ["no-gdal.deb", "no-mesa.deb"]
     for name, pattern in (("no-gdal", r"libgdal\d+(t64)?"), ("no-mesa", "libglx-mesa0")):
@@ -56,7 +56,7 @@ def test_packages_are_taken_for_the_real_ones(made: Path) -> None:
         assert fields["Replaces"] == real
 
 
-def test_caffe_reads_images_without_gdal(library: Path, tmp_path: Path) -> None:
+def test_stand_ins_caffe_reads_images_without_gdal(library: Path, tmp_path: Path) -> None:
     image = np.zeros((8, 9, 3), np.uint8)
     for name in ("a.png", "b.jpg"):
         cv2.imwrite(str(tmp_path / name), image)

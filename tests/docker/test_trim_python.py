@@ -24,7 +24,7 @@ def trim_python() -> ModuleType:
     return module
 
 
-def test_what_is_not_needed_goes(tmp_path: Path, trim_python: ModuleType) -> None:
+def test_trim_python_what_is_not_needed_goes(tmp_path: Path, trim_python: ModuleType) -> None:
     packages = tmp_path / "lib/python3.11/site-packages"
     gone = [
         "numpy/tests/test_x.py",

@@ -4,7 +4,6 @@ one, interrupted and called again; and what it refuses.
 
 import csv
 import json
-import os
 import re
 import shlex
 import shutil
@@ -20,8 +19,6 @@ import pytest
 from latent_domains.adapt import training
 from latent_domains.adapt.choice import CANDIDATES, Choice
 from latent_domains.backbones.onnx_backbone import OnnxBackbone
-from latent_domains.common.files import sha256
-from latent_domains.common.gpus import has_cuda
 from latent_domains.common.program import ROOT
 from latent_domains.data.image_datum import Format, read_image
 from latent_domains.data.lmdb_io import datum_image, read, read_labels, record_name
@@ -91,7 +88,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
     return folder, done
 
 
-def test_everything_lies_in_one_folder_that_explains_itself(labelled):
+def test_adapt_everything_lies_in_one_folder_that_explains_itself(labelled):
     folder, done = labelled
     out = folder / "out"
     assert set(names(out)) == RESULTS
@@ -107,7 +104,7 @@ def test_everything_lies_in_one_folder_that_explains_itself(labelled):
     assert "<html" in (out / "report.html").read_text()
 
 
-def test_predictions_are_those_of_the_record(labelled):
+def test_adapt_predictions_are_those_of_the_record(labelled):
     out = labelled[0] / "out"
     found = rows(out / "predictions.csv")
     assert [row["path"] for row in found] == [f"{name}/{number}.png" for name in CLASSES for number in range(6)]
@@ -119,7 +116,7 @@ def test_predictions_are_those_of_the_record(labelled):
     assert RunFolder.load(out / "run").experiment.k == 2
 
 
-def test_domains_of_every_source_image(labelled):
+def test_adapt_domains_of_every_source_image(labelled):
     out = labelled[0] / "out"
     found = rows(out / "domains.csv")
     assert len(found) == 36 and {row["source"] for row in found} == {"night", "day"}
@@ -132,7 +129,7 @@ def test_domains_of_every_source_image(labelled):
     assert usage.counts[0] == [of_night.count("1"), of_night.count("2")]
 
 
-def test_new_images_are_predicted_by_the_folder_the_run_and_the_model(labelled, tmp_path):
+def test_adapt_new_images_are_predicted_by_the_folder_the_run_and_the_model(labelled, tmp_path):
     folder, _ = labelled
     predictions = []
     for number, model in enumerate((folder / "out", folder / "out" / "run", folder / "out" / "model")):
@@ -143,7 +140,7 @@ def test_new_images_are_predicted_by_the_folder_the_run_and_the_model(labelled, 
     assert predictions == [expected] * 3
 
 
-def test_other_options_are_refused(labelled):
+def test_adapt_other_options_are_refused(labelled):
     for options, message in (
         (("--k", 3), "--k was not given, is 3 (choose another --out, or pass --force to begin anew)"),
         (("--seed", 1, "--unlabelled"), "--unlabelled was False, is True; --seed was 0, is 1"),
@@ -152,7 +149,7 @@ def test_other_options_are_refused(labelled):
         assert done.returncode == 1 and message in done.stderr
 
 
-def test_the_same_command_again_does_only_what_is_missing(labelled):
+def test_adapt_the_same_command_again_does_only_what_is_missing(labelled):
     folder, _ = labelled
     out = folder / "out"
 
@@ -171,7 +168,7 @@ def test_the_same_command_again_does_only_what_is_missing(labelled):
     assert changed == {"predictions.csv", "model.prototxt", "model.caffemodel", "model.json", "model.onnx"}
 
 
-def test_force_replaces_nothing_before_all_options_are_checked(labelled):
+def test_adapt_force_replaces_nothing_before_all_options_are_checked(labelled):
     folder, _ = labelled
     out = folder / "out"
     (folder / "bad.caffemodel").write_bytes(b"bad")
@@ -186,7 +183,7 @@ def test_force_replaces_nothing_before_all_options_are_checked(labelled):
         assert {file: file.read_bytes() for file in before} == before
 
 
-def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
+def test_adapt_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     """Their names are of other scripts than ours."""
     mixture, new = "照片", "नदी"
     for look in ("night", "day"):
@@ -220,7 +217,7 @@ def test_a_mixture_to_an_unlabelled_target_through_ctrl_c(tmp_path):
     assert {row["path"] for row in rows(out / "predictions.csv")} == {f"2020/{number}.png" for number in range(7)}
 
 
-def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
+def test_adapt_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / look, look, 4)
     chosen = ("--method", "style_w", "--k", 2, "--equal-classes")
@@ -243,7 +240,7 @@ def test_clusters_of_style_in_the_place_of_a_branch(tmp_path):
     assert again.returncode == 0 and "out_style/night: built before" in again.stdout
 
 
-def test_pictures_are_read_in_every_step_as_they_were_asked_for(tmp_path):
+def test_adapt_pictures_are_read_in_every_step_as_they_were_asked_for(tmp_path):
     """Shapes without a ground, and shapes of 12 bits: training, predictions and the lines of Python agree."""
     plant(tmp_path)
     for file in (tmp_path / "dusk").rglob("*.png"):
@@ -281,7 +278,7 @@ def lmdb_records(lmdb: Path) -> Iterator[tuple[str, bytes]]:
     return ((record_name(key), datum.data) for key, datum in read(lmdb))
 
 
-def test_several_targets_of_which_one_is_labelled(tmp_path):
+def test_adapt_several_targets_of_which_one_is_labelled(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / look, look)
     plant_domain(tmp_path / "dawn", "night", 2)
@@ -308,52 +305,7 @@ def test_several_targets_of_which_one_is_labelled(tmp_path):
     assert program(*arguments(tmp_path, "--k-target", 2)).stderr.count("begun with other options: --target was ") == 1
 
 
-def test_the_lmdbs_can_be_deleted_and_are_built_again(labelled, tmp_path):
-    folder, _ = labelled
-    data, gone = folder / "out" / "data", tmp_path / "gone"
-    data.rename(gone)
-    expected = rows(folder / "out" / "predictions.csv")
-    done = program("predict", folder / "out" / "run", folder / "dusk", "--out", tmp_path / "run.csv", "--jobs", 1)
-    assert done.returncode == 0, done.stderr
-    assert [row["class"] for row in rows(tmp_path / "run.csv")] == [row["class"] for row in expected]
-    assert program(*arguments(folder)).returncode == 0
-    assert (data / "out" / "dataset.json").read_text() == (gone / "out" / "dataset.json").read_text()
-    for name in ("night", "day", "dusk"):
-        assert (data / "out" / name / "data.mdb").read_bytes() == (gone / "out" / name / "data.mdb").read_bytes()
-
-
-def test_other_weights_under_the_same_name_are_refused(labelled, tmp_path):
-    plant(tmp_path)
-    trained, weights, run = labelled[0] / "out" / "run", tmp_path / "w.caffemodel", tmp_path / "out" / "run"
-    shutil.copyfile(trained / "initial.caffemodel", weights)
-    command = arguments(tmp_path, "--weights", weights)
-    done = program(*command)
-    assert done.returncode == 0, done.stderr
-    before = sha256(weights)
-    shutil.copyfile(RunFolder.load(trained).final_snapshot().model, weights)
-    done = program(*command)
-    said = f"{run} began from w.caffemodel (sha256 {before}), expected {weights} (sha256 {sha256(weights)})"
-    remedy = "choose another --out, or pass --force to begin anew"
-    assert done.returncode == 1 and done.stderr == f"error: {said}: {remedy}\n"
-    assert program(*command, "--force").returncode == 0
-    assert RunFolder.load(run).read_record().training.weights.sha256 == sha256(weights) != before
-
-
-def test_an_image_that_cannot_be_read(tmp_path):
-    plant(tmp_path)
-    cut = tmp_path / "day" / "disc" / "cut.jpg"
-    cut.write_bytes(cv2.imencode(".jpg", picture("disc", "day", 0))[1].tobytes()[:-100])
-    done = program(*arguments(tmp_path))
-    assert done.returncode == 1 and re.search(
-        rf"error: {cut}: a JPEG that was cut short after \d+ bytes; replace or remove it, or pass --skip-unreadable "
-        r"to go on without such images\n$",
-        done.stderr,
-    )
-    assert names(tmp_path / "out") == ["data", "lock", "settings.json"]
-    assert names(tmp_path / "out" / "data" / "out") == ["night"]
-
-
-def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
+def test_adapt_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
     plant(tmp_path)
     for file in (tmp_path / "day" / "disc").iterdir():
         file.write_bytes(b"no image")
@@ -367,37 +319,7 @@ def test_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_path):
     assert f"note: {lacking}\n" in done.stdout and "dataset.json" in done.stderr.splitlines()[-1]
 
 
-def test_images_that_are_all_the_same_have_no_variance(tmp_path):
-    plant(tmp_path)
-    first, *others = sorted((tmp_path / "dusk").rglob("*.png"))
-    for other in others:
-        shutil.copyfile(first, other)
-    done = program(*arguments(tmp_path))
-    assert done.returncode == 1 and not (tmp_path / "out" / "run").exists()
-    assert done.stderr.splitlines()[-1] == (
-        f"error: {tmp_path / 'dusk'}: all 6 images are the same, expected some that differ"
-    )
-
-
-def test_what_is_in_the_way(tmp_path):
-    plant(tmp_path)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.tex").touch()
-    for options in ((), ("--force",)):
-        done = program(*arguments(tmp_path, *options))
-        assert done.returncode == 1 and "settings.json" in done.stderr
-    assert names(tmp_path / "out") == ["thesis.tex"]
-    done = program(*arguments(tmp_path, "--out", tmp_path / "out" / "thesis.tex"))
-    assert done.returncode == 1 and "thesis.tex: a file is there, expected a new or empty folder" in done.stderr
-    (tmp_path / "out" / "thesis.tex").unlink()
-    done = program(*arguments(tmp_path, "--k", 0))
-    assert done.returncode == 1 and "k: found 0, expected greater than or equal to 1" in done.stderr
-    assert names(tmp_path / "out") == []
-    done = program(*arguments(tmp_path, "--out", os.fsdecode(bytes(tmp_path) + b"/caf\xe9")))
-    assert done.returncode == 2 and "expected a name in UTF-8" in done.stderr
-
-
-def test_a_second_call_in_the_same_folder_changes_nothing(tmp_path):
+def test_adapt_a_second_call_in_the_same_folder_changes_nothing(tmp_path):
     plant(tmp_path)
     (tmp_path / "out").mkdir()
     with locked(tmp_path / "out"):
@@ -406,23 +328,6 @@ def test_a_second_call_in_the_same_folder_changes_nothing(tmp_path):
             done = program(*arguments(tmp_path, *options))
             assert done.returncode == 1 and "out: it is in use by process 7 on another machine" in done.stderr
     assert names(tmp_path / "out") == ["lock"]
-
-
-def test_what_cannot_be_trained_is_told_before_anything_is_built(tmp_path):
-    plant(tmp_path)
-    for options, message in (
-        (("--out", tmp_path / "a,b"), "a,b/run: expected a name without commas"),
-        (("--network", "lite0", "--batch-size", 2), "batch size: got 2 for 2 domains, expected"),
-        (("--network", "mnist", "--image-size", 64), "image_size: got 64 for mnist on digits, expected 28"),
-        *([] if has_cuda() else [(("--solver-mode", "GPU"), "solver mode GPU, but this Caffe was built without CUDA")]),
-    ):
-        done = program(*arguments(tmp_path, *options))
-        assert done.returncode == 1 and message in done.stderr
-        assert not list(tmp_path.rglob("data"))
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "moonlight").symlink_to("empty")
-    done = program(*arguments(tmp_path, "--source", tmp_path / "day" / ".." / "moonlight"))
-    assert done.returncode == 1 and f"error: {tmp_path}/moonlight: no folders in it" in done.stderr
 
 
 # --- on the features of EfficientNet-Lite0, the default where there is no GPU
@@ -467,7 +372,7 @@ def adapted(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return out, done
 
 
-def test_features_are_what_is_trained_on(adapted, pacs):
+def test_adapt_features_are_what_is_trained_on(adapted, pacs):
     out, done = adapted
     assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE} and done.stdout.count(": built before\n") == 4
     title = "clusters of style as w, k=2"
@@ -483,7 +388,7 @@ def test_features_are_what_is_trained_on(adapted, pacs):
     assert again.returncode == 0 and "measuring" not in again.stdout and again.stdout.count(": built before\n") == 8
 
 
-def test_what_adaptation_was_worth_is_said(adapted, pacs):
+def test_adapt_what_adaptation_was_worth_is_said(adapted, pacs):
     out, done = adapted
     report = (out / "report.html").read_text()
     for name in ("logistic", "logistic_own_z"):
@@ -502,7 +407,7 @@ def test_what_adaptation_was_worth_is_said(adapted, pacs):
     assert on_features(pacs, out).returncode == 0 and [file.stat().st_mtime_ns for file in files] == before
 
 
-def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
+def test_adapt_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
     out, done = adapted
     for engine in ("Caffe", "ONNX Runtime", "OpenCV 4"):
         assert re.search(rf"^{engine}.*, from picture to class: top-1 of 16 of 16 pictures", done.stdout, re.M), engine
@@ -520,7 +425,7 @@ def test_the_model_is_one_net_from_picture_to_class(adapted, pacs, tmp_path):
     assert f"tools.export {shlex.quote(str(out / 'run'))} MODEL makes one of it" in done.stderr
 
 
-def test_the_lines_of_python_that_it_prints_predict_the_same(adapted, pacs, tmp_path):
+def test_adapt_the_lines_of_python_that_it_prints_predict_the_same(adapted, pacs, tmp_path):
     out, done = adapted
     code, row = done.stdout.split("with OpenCV alone:\n")[1], rows(out / "predictions.csv")[9]
     image = str(pacs / "cartoon" / row["path"])
@@ -529,7 +434,7 @@ def test_the_lines_of_python_that_it_prints_predict_the_same(adapted, pacs, tmp_
     assert said.stdout.strip() == row["class"], said.stderr
 
 
-def test_another_choice_and_features_of_other_weights_are_refused(adapted, pacs, tmp_path):
+def test_adapt_another_choice_and_features_of_other_weights_are_refused(adapted, pacs, tmp_path):
     out, _ = adapted
     refused = "--network was lite0, is mnist; --method was style_w, is mda"
     assert refused in on_features(pacs, out, "--network", "mnist").stderr
@@ -570,7 +475,7 @@ def fine_tuned(pacs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return out, done, command
 
 
-def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
+def test_adapt_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     out, done, _ = fine_tuned
     assert set(names(out)) == {*RESULTS, *ON_FEATURES_ALONE, "features", "weights"} - {"held_out"}
     assert set(names(out / "features")) == {*RESULTS, *ON_FEATURES_ALONE, "discovery.html"} - {"lock", "settings.json"}
@@ -600,7 +505,7 @@ def test_a_fine_tuned_net_and_what_its_features_alone_got(fine_tuned):
     assert "on features of lite0" in report and BASELINES["logistic"] in report
 
 
-def test_once_it_is_fine_tuned_nothing_is_done_again_and_other_options_are_refused(fine_tuned):
+def test_adapt_once_it_is_fine_tuned_nothing_is_done_again_and_other_options_are_refused(fine_tuned):
     out, _, command = fine_tuned
     files = [file for file in out.rglob("*") if file.is_file() and file.name != "lock"]
     before = {file: file.stat().st_mtime_ns for file in files}

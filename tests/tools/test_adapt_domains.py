@@ -53,7 +53,7 @@ def w_of(out: Path) -> dict[str, np.ndarray]:
     return dict(zip(lmdb_io.record_names(folder.train_lmdbs["mixed"]), w, strict=True))
 
 
-def test_what_discover_found_is_edited_and_trained_on(folders, tmp_path):
+def test_adapt_what_discover_found_is_edited_and_trained_on(folders, tmp_path):
     kinds, out = tmp_path / "kinds", tmp_path / "out"
     assert program("discover", folders[0], "--k", 2, "--out", kinds).returncode == 0
     header, *table = rows(kinds / "domains.csv")
@@ -104,7 +104,7 @@ def test_adapt_finds_what_discover_finds_and_makes_statistics_once(folders, tmp_
     assert done.returncode == 0 and not made, "pictures are compared by their contents"
 
 
-def test_of_one_domain_the_method_is_dial(folders, tmp_path):
+def test_adapt_of_one_domain_the_method_is_dial(folders, tmp_path):
     source = plant_domain(tmp_path / "night", "night", 12)
     done = adapt((source, folders[1]), tmp_path / "out", "--iterations", 20)
     assert done.returncode == 0, done.stderr

@@ -9,7 +9,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-import tifffile
 from caffe.proto import caffe_pb2
 from PIL import Image
 from skimage import data as photographs
@@ -19,8 +18,7 @@ from latent_domains.data import image_datum, lmdb_io
 from latent_domains.data.image_datum import Format, make_readable
 from latent_domains.data.image_list import SUFFIXES, Entry
 from tests.odd_images import odd_images
-from tests.programs import child, files_up_to, interrupt, names, program
-from tests.shapes import plant_domain
+from tests.programs import child, interrupt, names, program
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +71,9 @@ def records(path: Path) -> list[tuple[bytes, bytes]]:
         ),
     ],
 )
-def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, theirs, ours, encoded, others):
+def test_build_lmdb_records_are_those_of_convert_imageset_byte_for_byte(
+    images, tmp_path, theirs, ours, encoded, others
+):
     reference = ["convert_imageset", *theirs, f"{images}/", str(images / "list.txt"), str(tmp_path / "theirs")]
     subprocess.run(reference, check=True, capture_output=True)
     done = program(
@@ -96,7 +96,7 @@ def test_records_are_those_of_convert_imageset_byte_for_byte(images, tmp_path, t
 
 
 @pytest.mark.program
-def test_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
+def test_build_lmdb_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
     """Every suffix, turned by EXIF and with a second picture where the format can hold these."""
     picture = Image.fromarray(photographs.chelsea()[:40, :60])
     exif = Image.Exif()
@@ -121,7 +121,7 @@ def test_what_caffes_opencv_reads_otherwise_is_named_in_the_help(tmp_path):
 
 
 @pytest.mark.parametrize("encoded", ["jpg", "png"])
-def test_encoded_images_are_those_that_are_stored_raw(encoded, tmp_path):
+def test_build_lmdb_encoded_images_are_those_that_are_stored_raw(encoded, tmp_path):
     """As they are where a file of the format holds these very pixels, and encoded by us where it does not."""
     picture = cv2.resize(photographs.chelsea()[..., ::-1], (48, 40))
     files = [file for file, _, _ in odd_images(tmp_path / "odd", picture)]
@@ -159,52 +159,27 @@ def stored(folder: Path, out: Path, *options: object) -> tuple[dict[str, np.ndar
     return {lmdb_io.record_name(key): lmdb_io.datum_image(datum) for key, datum in lmdb_io.read(out)}, done.stderr
 
 
-def test_drawings_on_a_transparent_ground_are_seen(tmp_path):
-    """Black strokes, whose hidden ground is black: on white, with a note, as PNG, WebP and GIF."""
-    (tmp_path / "in" / "cup").mkdir(parents=True)
-    opacity = np.zeros((40, 40), np.uint8)
-    cv2.circle(opacity, (20, 20), 12, 255, 3)
-    drawing = Image.fromarray(np.dstack([np.zeros((40, 40, 3), np.uint8), opacity]))
-    drawing.save(tmp_path / "in" / "cup" / "a.png")
-    drawing.save(tmp_path / "in" / "cup" / "b.webp", lossless=True)
-    palette = Image.fromarray(opacity // 255).convert("P")
-    palette.putpalette([0] * 768)
-    palette.save(tmp_path / "in" / "cup" / "c.gif", transparency=0)
-    for name, ground in (("white", (255, 255, 255)), ("#00ff00", (0, 255, 0))):
-        found, stderr = stored(tmp_path / "in", tmp_path / name, *(["--background", name] * (name != "white")))
-        assert f"note: 3 pictures, such as {tmp_path}/in/cup/" in stderr
-        assert f"transparent parts become {name} (--background)" in stderr
-        for image in found.values():
-            assert not image[:, opacity > 0].any() and (ground == image[:, opacity == 0].T).all()
-    assert stored(tmp_path / "in", tmp_path / "black", "--background", "black")[0]["cup/a.png"].max() == 0
-    gray, _ = stored(tmp_path / "in", tmp_path / "gray", "--gray", "--resize", "20x20")
-    assert all(image.shape == (1, 20, 20) and image.max() == 255 for image in gray.values())
-
-
-def test_pictures_of_more_than_8_bits_become_what_the_set_uses(tmp_path):
+def test_build_lmdb_reads_transparent_and_deep_pictures_as_it_is_told_and_says_so(tmp_path):
+    """Strokes on a transparent ground, and 12 bits. What each kind of file has of these: test_pixels.py."""
     (tmp_path / "in" / "a").mkdir(parents=True)
     values = (np.arange(64) * 65).astype(np.uint16).reshape(8, 8)
+    drawing = np.zeros((8, 8, 4), np.uint8)
+    drawing[3:5, :, 3] = 255
     cv2.imwrite(str(tmp_path / "in" / "a" / "scan.png"), values)
-    cv2.imwrite(str(tmp_path / "in" / "a" / "scan.tif"), values)
+    cv2.imwrite(str(tmp_path / "in" / "a" / "drawing.png"), drawing)
     (tmp_path / "in" / "a" / "scan.pgm").write_bytes(b"P5 8 8 4095\n" + values.astype(">u2").tobytes())
-    found, stderr = stored(tmp_path / "in", tmp_path / "out")
-    assert "note: 2 pictures of more than 8 bits" in stderr and "4095 white (--range)" in stderr
-    assert all(np.array_equal(image, found["a/scan.pgm"]) and len(np.unique(image)) == 64 for image in found.values())
-    found, stderr = stored(tmp_path / "in", tmp_path / "as_it_is", "--range", "0:65535")
-    assert stderr.count("note") == 0 and found["a/scan.png"].max() == 16 and found["a/scan.pgm"].max() == 255
-    several = tmp_path / "in" / "a" / "several.tif"
-    with tifffile.TiffWriter(several) as file:
-        for page in (values // 16, values):
-            file.write(page.astype(np.uint8), metadata=None)
-    found, stderr = stored(tmp_path / "in", tmp_path / "pages")
-    assert f"note: 1 picture, such as {several}: the first of several pages is taken" in stderr
-    assert np.array_equal(found["a/several.tif"][0], values // 16)
+    for name, options, ground, largest in (("white", (), 255, 255), ("told", ("black", "--range", "0:65535"), 0, 16)):
+        found, stderr = stored(tmp_path / "in", tmp_path / name, *(["--background", *options] if options else []))
+        assert (f"note: 1 picture, such as {tmp_path}/in/a/drawing.png" in stderr) and "(--background)" in stderr
+        assert ("4095 white (--range)" in stderr) == (not options)
+        assert found["a/drawing.png"][:, 0].min() == ground and found["a/drawing.png"][:, 3].max() == 0
+        assert found["a/scan.png"].max() == largest and found["a/scan.pgm"].max() == 255
 
 
 # --- order, classes, processes
 
 
-def test_the_seed_alone_decides_the_order(images, tmp_path):
+def test_build_lmdb_the_seed_alone_decides_the_order(images, tmp_path):
     def keys(name: str, *options: object) -> list[bytes]:
         done = program("build_lmdb", images / "list.txt", tmp_path / name, "--root", images, *options)
         assert done.returncode == 0, done.stderr
@@ -215,7 +190,7 @@ def test_the_seed_alone_decides_the_order(images, tmp_path):
     assert zero == again != one and {key[9:] for key in zero} == {key[9:] for key in one}
 
 
-def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
+def test_build_lmdb_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     done = program("build_lmdb", images, tmp_path / "db", "--resize", "8x8")
     assert done.returncode == 0, done.stderr
     assert "12 images of 2 classes" in done.stdout and "left out 1 file (no image by name" in done.stdout
@@ -234,7 +209,7 @@ def test_a_tree_takes_its_labels_from_the_folders(images, tmp_path):
     assert done.returncode == 1 and "folders a cat are not among the classes rocket, ship" in done.stderr
 
 
-def test_folders_that_are_numbers_have_these_labels_or_a_note(tmp_path):
+def test_build_lmdb_folders_that_are_numbers_have_these_labels_or_a_note(tmp_path):
     for first in (0, 1):
         for number in range(first, first + 12):
             (tmp_path / f"{first}" / f"{number}").mkdir(parents=True)
@@ -248,26 +223,7 @@ def test_folders_that_are_numbers_have_these_labels_or_a_note(tmp_path):
         assert (said in done.stdout) == bool(first)
 
 
-def test_domains_are_not_taken_for_classes(tmp_path):
-    for folder in ("night/images", "day"):
-        plant_domain(tmp_path / "in" / folder, folder.partition("/")[0], 2)
-    arguments = ("build_lmdb", tmp_path / "in", tmp_path / "db", "--resize", "8x8")
-    done = program(*arguments)
-    assert done.returncode == 1 and names(tmp_path) == ["in"]
-    assert "its folders day, night hold the same folders cross, disc, square, so they look like domains" in done.stderr
-    command = f"python -m tools.build_lmdb {tmp_path}/in/day {tmp_path}/db; for classes pass --folders-are-classes"
-    assert f"build an LMDB of each, as in {command}" in done.stderr
-    (tmp_path / "classes.txt").write_text("day\nnight\n")  # who names the classes says what they are
-    for option in (("--folders-are-classes",), ("--classes", tmp_path / "classes.txt", "--force")):
-        done = program(*arguments, *option)
-        assert done.returncode == 0 and "12 images of 2 classes" in done.stdout
-    shutil.rmtree(tmp_path / "in" / "night")
-    done = program(*arguments, "--force")
-    note = "note: day is taken for a class; if its folders cross, disc, square are the classes: python -m tools.build"
-    assert done.returncode == 0 and note in done.stdout and "6 images of 1 classes" in done.stdout
-
-
-def test_datums_come_in_order_whatever_the_threads(images, monkeypatch):
+def test_build_lmdb_datums_come_in_order_whatever_the_threads(images, monkeypatch):
     monkeypatch.setattr(in_threads, "AHEAD", 3)
     files = sorted(images.rglob("*.*g"))
     entries = [Entry(files[i % len(files)], str(i), i) for i in range(50)]
@@ -292,14 +248,14 @@ def cut_to(size: int):
         ("rocket/small.png", cut_to(3000), "3000 bytes that OpenCV cannot decode"),
     ],
 )  # fmt: skip
-def test_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
+def test_build_lmdb_an_unreadable_image_is_named(images, tmp_path, name, spoil, message):
     file = Path(shutil.copy(images / name, tmp_path))
     spoil(file)
     made = image_datum.read_image(file, Format())
     assert made.image is None and not made.encoded and message in (made.failure or "")
 
 
-def test_the_largest_value_of_a_pgm_is_white(tmp_path):
+def test_build_lmdb_the_largest_value_of_a_pgm_is_white(tmp_path):
     """OpenCV takes it for 255 or 65,535, but in text below 256."""
     gray = np.linspace(0, 1, 20).reshape(4, 5)
     for kind, largest in itertools.product(("P5", "P2"), (15, 254, 255, 1023, 65535)):
@@ -313,7 +269,7 @@ def test_the_largest_value_of_a_pgm_is_white(tmp_path):
 
 
 @pytest.mark.program
-def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
+def test_build_lmdb_every_kind_of_image_is_refused_by_its_header(tmp_path):
     (tmp_path / "in" / "a").mkdir(parents=True)
     cv2.imwrite(str(tmp_path / "in" / "a" / "fits.png"), np.zeros((1000, 1000, 3), np.uint8))
     large = [tmp_path / "in" / "a" / f"large{suffix}" for suffix in sorted(SUFFIXES)]
@@ -327,7 +283,7 @@ def test_every_kind_of_image_is_refused_by_its_header(tmp_path):
         assert f"left out {file}: more than 1000000 pixels" in done.stderr
 
 
-def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
+def test_build_lmdb_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
     root, out = Path(shutil.copytree(images, tmp_path / "images")), tmp_path / "out" / "db"
     file = root / "a cat" / "photo.jpg"
     os.truncate(file, 9000)
@@ -345,25 +301,6 @@ def test_an_unreadable_image_stops_the_program_or_is_skipped(images, tmp_path):
     assert not any(key.endswith(b"photo.jpg") for key in keys)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["{root}", "out", "--resize", "0x5"], 2, "'0x5', expected HEIGHTxWIDTH"),
-        (["{root}", "out", "--root", "x"], 1, "--root is for list files only"),
-        (["{root}/list.txt", "out", "--folders-are-classes"], 1, "is a list, which has its own labels"),
-        (["{root}/absent.txt", "out"], 1, "absent.txt: No such file"),
-        (["{root}", "{root}/db"], 1, "db: it lies in"),
-        (["{root}/rocket/tiny.jpg", "out"], 1, "tiny.jpg, line 1"),
-    ],
-)
-def test_a_wrong_command_line_is_explained(images, tmp_path, arguments, code, message):
-    out = tmp_path / "out"
-    done = program("build_lmdb", *(str(out) if word == "out" else word.format(root=images) for word in arguments))
-    assert done.returncode == code
-    assert message in done.stderr and "Traceback" not in done.stderr
-    assert names(tmp_path) == []
-
-
 # --- trouble on the way
 
 
@@ -377,7 +314,7 @@ def long_list(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.program
-def test_ctrl_c_leaves_nothing(long_list, tmp_path):
+def test_build_lmdb_ctrl_c_leaves_nothing(long_list, tmp_path):
     arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
     code, stderr = interrupt("build_lmdb", *arguments, at="img/s", whole_group=True)
     assert code == 130
@@ -385,16 +322,7 @@ def test_ctrl_c_leaves_nothing(long_list, tmp_path):
     assert names(tmp_path) == []
 
 
-@pytest.mark.program
-def test_a_full_disk_leaves_nothing(long_list, tmp_path):
-    arguments = (long_list / "list.txt", tmp_path / "db", "--root", long_list, "--jobs", 2)
-    done = child("build_lmdb", *arguments, before=files_up_to(8 << 20))
-    assert done.returncode == 1
-    assert f"{tmp_path / 'db'}: writing the LMDB failed" in done.stderr and "Traceback" not in done.stderr
-    assert names(tmp_path) == []
-
-
-def test_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):
+def test_build_lmdb_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):
     film = b"\xff\xd9 a film \xff\xda of any bytes \xff"
     for name in ("photo.jpg", "progressive one.JPEG", "turned.jpg"):
         data = (images / "a cat" / name).read_bytes()
@@ -407,7 +335,7 @@ def test_what_a_phone_puts_behind_a_jpeg_is_no_part_of_it(images, tmp_path):
 
 
 @pytest.mark.program
-def test_closed_streams_are_no_numbers_for_its_files(images, tmp_path):
+def test_build_lmdb_closed_streams_are_no_numbers_for_its_files(images, tmp_path):
     """What libraries say of a picture would get into the LMDB."""
     data = (images / "rocket" / "small.png").read_bytes()
     (tmp_path / "in" / "a").mkdir(parents=True)

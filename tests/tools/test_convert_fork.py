@@ -57,7 +57,7 @@ def done(fork: tuple[ForkNet, list[Path]]) -> tuple[Path, str]:
 
 
 @pytest.mark.program
-def test_outputs_are_the_forks(done) -> None:
+def test_convert_fork_outputs_are_the_forks(done) -> None:
     out, said = done
     assert names(out.parent) == ["digits.caffemodel", "digits.prototxt", "digits_train.prototxt"]
     found = differences(said)
@@ -67,7 +67,7 @@ def test_outputs_are_the_forks(done) -> None:
 
 
 @pytest.mark.program
-def test_a_mean_that_is_a_file_is_named(tmp_path: Path) -> None:
+def test_convert_fork_a_mean_that_is_a_file_is_named(tmp_path: Path) -> None:
     net = digits(2)
     means = "mean_value: 104 mean_value: 117 mean_value: 123"
     text = net.text.replace(means, 'mean_file: "lists/mean.binaryproto" scale: 0.5')
@@ -80,7 +80,7 @@ def test_a_mean_that_is_a_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-def test_several_latent_targets_keep_their_branch(tmp_path) -> None:
+def test_convert_fork_several_latent_targets_keep_their_branch(tmp_path) -> None:
     net = digits(3, 2)
     ended = program("convert_fork", *save(net, net.weights(2), tmp_path), tmp_path / "out", *settings(net.values))
     assert ended.returncode == 0, ended.stderr
@@ -92,7 +92,7 @@ def test_several_latent_targets_keep_their_branch(tmp_path) -> None:
 
 
 @pytest.mark.program
-def test_the_training_net_is_ours(done) -> None:
+def test_convert_fork_the_training_net_is_ours(done) -> None:
     out, _ = done
     net = parse(Path(f"{out}_train.prototxt").read_text())
     by_name = {layer.name: layer for layer in net.layer}
@@ -117,7 +117,7 @@ def test_the_training_net_is_ours(done) -> None:
 
 
 @pytest.mark.program
-def test_weights_load_by_name_into_our_nets(done) -> None:
+def test_convert_fork_weights_load_by_name_into_our_nets(done) -> None:
     """Into the generator's nets of the digits experiment, whose scores are then the same."""
     out, _ = done
     nets = nets_of("digits", k=2, branch_norm="none")[1]
@@ -138,7 +138,7 @@ def test_weights_load_by_name_into_our_nets(done) -> None:
 
 
 @pytest.mark.program
-def test_caffe_trains_the_training_net(fork, tmp_path) -> None:
+def test_convert_fork_caffe_trains_the_training_net(fork, tmp_path) -> None:
     """On real images, from the converted weights."""
     net, files = fork
     values = dict(net.values)
@@ -179,7 +179,7 @@ def parse_weights(file: Path) -> NetParameter:
 
 
 @pytest.mark.program
-def test_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
+def test_convert_fork_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
     """Images are small here, which changes no parameter."""
     net = residual(3, 48)
     files = save(net, net.weights(4), tmp_path)
@@ -201,23 +201,8 @@ def test_residual_net_is_our_resnet18_of_caffes_geometry(tmp_path) -> None:
     np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ((), 1, "net.prototxt: it needs a value for CLASSES: give each with --set NAME=VALUE"),
-        (("--set", "CLASSES=10 } layer {"), 2, "CLASSES=10 } layer {"),
-        (("--set", "CLASSES=10", "--set", "CLASSES=7"), 2, "--set: CLASSES more than once"),
-    ],
-)
-def test_template_fields_are_asked_for(arguments: tuple[str, ...], code: int, message: str, fork, tmp_path) -> None:
-    _, files = fork
-    ended = program("convert_fork", *files, tmp_path / "out", *arguments)
-    assert ended.returncode == code and message in ended.stderr
-    assert names(tmp_path) == []
-
-
 @pytest.mark.parametrize("point", [15, 8])
-def test_wrong_batches_are_refused(point: int, fork, tmp_path) -> None:
+def test_convert_fork_wrong_batches_are_refused(point: int, fork, tmp_path) -> None:
     net, files = fork
     ended = program("convert_fork", *files, tmp_path / "out", *settings({**net.values, "POINT": str(point)}))
     said = f"layer part stem (Slice) has slice_point {point} for 2 parts of 15 rows, expected 1 of 5, 9, where batches"
@@ -226,7 +211,7 @@ def test_wrong_batches_are_refused(point: int, fork, tmp_path) -> None:
 
 
 @pytest.mark.program
-def test_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> None:
+def test_convert_fork_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> None:
     net, files = fork
     (tmp_path / "out.prototxt").write_text("mine")
 
@@ -243,18 +228,3 @@ def test_a_wrong_conversion_is_never_written(fork, tmp_path, monkeypatch) -> Non
         r"differ by .* of the largest value in \w+, expected at most 0.0001; nothing is written", ended.stderr
     )
     assert names(tmp_path) == ["out.prototxt"] and (tmp_path / "out.prototxt").read_text() == "mine"
-
-
-@pytest.mark.program
-def test_outputs_that_exist_and_wrong_inputs_are_refused(fork, done, tmp_path) -> None:
-    net, files = fork
-    out, _ = done
-    ended = program("convert_fork", *files, out, *settings(net.values))
-    assert ended.returncode == 1 and "digits.prototxt exists already" in ended.stderr
-    ended = program("convert_fork", tmp_path / "none", files[1], tmp_path / "out")
-    assert "none: no such file, expected the fork's" in ended.stderr
-    cut = tmp_path / "cut.prototxt"
-    cut.write_text(net.text[: len(net.text) // 2])
-    ended = program("convert_fork", cut, files[1], tmp_path / "out")
-    assert re.search(r"cut\.prototxt: not a prototxt of the authors' fork of Caffe: \d+:\d+ : ", ended.stderr)
-    assert names(tmp_path) == ["cut.prototxt"]

@@ -16,13 +16,11 @@ pytest.importorskip("torch", reason="PyTorch is not installed (tools/setup.sh to
 
 import torch
 
-from latent_domains.common.program import ROOT, ProgramError
+from latent_domains.common.program import ROOT
 from latent_domains.convert.torch import conversion
-from latent_domains.convert.torch.conversion import convert_once
 from latent_domains.data.published_file import in_package
 from latent_domains.experiment.datasets import of_network
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.experiment.networks import NETWORKS
 from latent_domains.models import compare
 from latent_domains.models.compare import TOLERANCE
 from latent_domains.models.model import forward
@@ -143,7 +141,7 @@ FORMATS = {"training": save_training, "t7 with old BN": save_t7, "onnx": save_on
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_both_torches_files_give_what_pytorch_gives(name, net, pixels, expected, tmp_path):
+def test_convert_torch_both_torches_files_give_what_pytorch_gives(name, net, pixels, expected, tmp_path):
     """The file's name says nothing: only its contents do. (The other formats' tensors: test_read, test_pth.)"""
     file = FORMATS[name](net, tmp_path / "checkpoint")
     done = program("convert_torch", file, tmp_path / "out", "--no-verify", "--no-mda")
@@ -160,7 +158,7 @@ def test_both_torches_files_give_what_pytorch_gives(name, net, pixels, expected,
     np.testing.assert_array_equal(found["prob"].argmax(axis=1), best)
 
 
-def test_a_resnet_of_bottlenecks(pixels, tmp_path, monkeypatch):
+def test_convert_torch_a_resnet_of_bottlenecks(pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(compare, "NOISE", 1)
     pixels = pixels[1:4]
     net = trained(RESNET50, 10, seed=3, kind=Bottleneck)
@@ -197,7 +195,7 @@ def verified(checkpoint: Path, images: Path, tmp_path_factory: pytest.TempPathFa
     return folder / "net", done.stdout
 
 
-def test_the_comparison_is_reported(verified):
+def test_convert_torch_the_comparison_is_reported(verified):
     said = verified[1]
     found = re.search(
         r"on 2 random inputs and 3 images: of 11 blobs from scale_conv1 to fc1000 \w+ differs most, by (\S+) of", said
@@ -209,7 +207,7 @@ def test_the_comparison_is_reported(verified):
         assert 0 < float(found[2]) <= TOLERANCE
 
 
-def test_the_prototxt_says_which_mean_it_wants(verified):
+def test_convert_torch_the_prototxt_says_which_mean_it_wants(verified):
     first, second = Path(f"{verified[0]}.prototxt").read_text().splitlines()[:2]
     assert first.startswith("# Input: B, G, R from 0 to 255 less the mean 103.53, 116.28, 123.675.")
     assert second == "# ResNet18 of net.pth, by python -m tools.convert_torch."
@@ -224,7 +222,7 @@ def blobs(weights: Path) -> dict[str, list[np.ndarray]]:
 
 
 @pytest.mark.parametrize("domains", [2, 4])
-def test_every_domain_begins_with_the_checkpoints_statistics(domains, net, verified):
+def test_convert_torch_every_domain_begins_with_the_checkpoints_statistics(domains, net, verified):
     found = blobs(Path(f"{verified[0]}_mda{domains}.caffemodel"))
     assert not [name for name in found if name.startswith(("fc", "classifier", "domain"))]
     for path, bn in (("2a_branch2a", net.layer1[0].bn1), ("4a_branch1", net.layer3[0].downsample[1])):
@@ -247,7 +245,7 @@ def mda_found(verified: tuple[Path, str], pixels: np.ndarray) -> dict[str, np.nd
     return forward(net, pixels - np.array(MDA_MEAN, np.float32).reshape(3, 1, 1))
 
 
-def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
+def test_convert_torch_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
     """The judge's images go on in Caffe's mean beyond their border, as what Caffe pads with is that."""
     framed = np.empty((len(pixels), 3, 230, 230), np.float32)
     framed[:] = np.array(MDA_MEAN).reshape(3, 1, 1)
@@ -261,7 +259,7 @@ def test_mda_net_gives_what_pytorch_gives(net, mda_found, pixels):
     assert_close(mda_found, expected)
 
 
-def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
+def test_convert_torch_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
     monkeypatch.setattr(compare, "NOISE", 1)
     mean, std = (0.1, 0.5, 0.9), (0.5, 0.25, 1.0)
     done = program("convert_torch", checkpoint, tmp_path / "out", "--mean", *mean, "--std", *std, "--num-domains", 3)
@@ -271,7 +269,7 @@ def test_other_preprocessing(net, checkpoint, pixels, tmp_path, monkeypatch):
     assert_close(converted(tmp_path / "out", few, mean), judge(net, few, mean, std))
 
 
-def test_without_head(net, pixels, expected, tmp_path):
+def test_convert_torch_without_head(net, pixels, expected, tmp_path):
     file = tmp_path / "headless.pth"
     torch.save({name: value for name, value in net.state_dict().items() if not name.startswith("fc.")}, file)
     done = program("convert_torch", file, tmp_path / "out", "--no-mda", "--no-verify")
@@ -285,7 +283,7 @@ def test_without_head(net, pixels, expected, tmp_path):
     assert_close(found, {"pool5": expected["pool5"][:1]})
 
 
-def test_conv1_trains_at_pytorchs_pace(net, verified):
+def test_convert_torch_conv1_trains_at_pytorchs_pace(net, verified):
     """Before BN, a step's relative change goes with 1/‖W‖²: with 1/255 in W it was some 3,300 times PyTorch's."""
     stem, _ = verified
     ours, theirs = blobs(stem.with_suffix(".caffemodel"))["conv1"][0], net.conv1.weight.detach().numpy()
@@ -300,7 +298,7 @@ def test_conv1_trains_at_pytorchs_pace(net, verified):
         ("surplus", lambda *_: np.zeros(64), "out_mda4"),
     ],
 )
-def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
+def test_convert_torch_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr(conversion, piece, wrong)
     monkeypatch.setattr(compare, "NOISE", 1)
     done = program("convert_torch", checkpoint, tmp_path / "out")
@@ -308,29 +306,6 @@ def test_a_wrong_conversion_is_not_written(piece, wrong, file, checkpoint, tmp_p
     found = re.search(rf"/{file}\.caffemodel: the two sides differ by (\S+) of .*; nothing is written\n", done.stderr)
     assert float(found[1]) > 1e-3 and "\n  scale_conv1" in done.stderr
     assert names(tmp_path) == []
-
-
-def test_what_stands_is_refused_before_anything_is_read(tmp_path):
-    (tmp_path / "out_mda3.caffemodel").write_text("mine")
-    done = program("convert_torch", tmp_path / "none.pth", tmp_path / "out", "--num-domains", 3)
-    assert done.returncode == 1 and "out_mda3.caffemodel exists already" in done.stderr and "--force" in done.stderr
-    assert (tmp_path / "out_mda3.caffemodel").read_text() == "mine"
-    done = program("convert_torch", tmp_path / "none.pth", tmp_path / "out")
-    assert done.returncode == 1 and "none.pth: no such file, expected a checkpoint" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--mean", "123.675", "116.28", "103.53"], "argument --mean: got '123.675', expected a mean of pixels from 0"),
-        (["--std", "0", "1", "1"], "argument --std: got '0', expected a standard deviation of pixels from 0 to 1"),
-        (["--num-domains", "1"], "argument --num-domains: got 1, expected at least 2 (a source domain and the target)"),
-        (["--num-domains", "4", "--no-mda"], "argument --no-mda: not allowed with argument --num-domains"),
-    ],
-)
-def test_options_out_of_range(options, said, tmp_path):
-    done = program("convert_torch", tmp_path / "none.pth", tmp_path / "out", *options)
-    assert done.returncode == 2 and said in done.stderr
 
 
 # --- EfficientNet-Lite0, from its package
@@ -343,7 +318,7 @@ ABOUT = """\
 
 
 @pytest.mark.program
-def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_convert_torch_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compare, "NOISE", 1)
     checkpoint, out = in_package(LITE0.weights[0].file), tmp_path / "lite0"
     done = program("convert_torch", checkpoint, out)
@@ -369,15 +344,3 @@ def test_lite0_from_its_package_to_onnx(tmp_path: Path, monkeypatch: pytest.Monk
     done = program("export", "--net", f"{out}.prototxt", "--weights", f"{out}.caffemodel", tmp_path / "stock", *pixels)
     assert done.returncode == 0, done.stderr
     assert "pad_end" not in (tmp_path / "stock.prototxt").read_text() and "OpenCV" in done.stdout
-
-
-def test_what_is_no_lite0(tmp_path: Path) -> None:
-    whole = in_package(LITE0.weights[0].file).read_bytes()
-    (tmp_path / "cut.pth").write_bytes(whole[: len(whole) // 2])
-    done = program("convert_torch", tmp_path / "cut.pth", tmp_path / "out")
-    assert done.returncode == 1 and re.fullmatch(r"error: .*/cut\.pth: truncated: 9413016 bytes, .*\n", done.stderr)
-    done = program("convert_torch", in_package(LITE0.weights[0].file), tmp_path / "out", "--std", 1, 1, 1)
-    assert done.returncode == 1 and ": EfficientNet-Lite0, which has pixels of its own: omit --mean" in done.stderr
-    with pytest.raises(ProgramError, match="the weights of EfficientNet-Lite0, expected those of ResNet18"):
-        convert_once(NETWORKS["resnet18"], in_package(LITE0.weights[0].file), tmp_path / "net", [0])
-    assert names(tmp_path) == ["cut.pth"]

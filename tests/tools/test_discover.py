@@ -40,7 +40,7 @@ def fails(done: Done, *words: str) -> None:
         assert word in line
 
 
-def test_domains_of_one_folder_of_classes(looks, tmp_path):
+def test_discover_domains_of_one_folder_of_classes(looks, tmp_path):
     """No domain labels: the pictures of two looks lie in the same class folders."""
     mixed = mix_domains((looks / look for look in ("night", "day")), tmp_path / "mixed")
     out = tmp_path / "out"
@@ -61,7 +61,7 @@ def test_domains_of_one_folder_of_classes(looks, tmp_path):
     assert cv2.imread(str(out / "figures" / "latent-domains.png")).std() > 3
 
 
-def test_of_one_domain_no_picture_is_more_certain_than_others(looks, tmp_path):
+def test_discover_of_one_domain_no_picture_is_more_certain_than_others(looks, tmp_path):
     done = program("discover", looks / "night", "--k", 1, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "45 pictures: one domain (as asked)" in done.stdout and "stability" not in done.stdout
@@ -69,7 +69,7 @@ def test_of_one_domain_no_picture_is_more_certain_than_others(looks, tmp_path):
     assert "s₁, evenly drawn: 16 pictures" in page and "certain" not in page
 
 
-def test_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, tmp_path):
+def test_discover_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, tmp_path):
     out = tmp_path / "out"
     done = program("discover", *(looks / look for look in ("night", "day", "dusk")), "--k", 3, "--out", out)
     assert done.returncode == 0, done.stderr
@@ -85,7 +85,7 @@ def test_folders_are_compared_with_what_is_found_and_k_can_be_asked_for(looks, t
     assert many.returncode == 0 and "These are the 12 largest of 20 latent domains." in text_of(out / "report.html")
 
 
-def test_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_path):
+def test_discover_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_path):
     """It was one of two folders, of which the other one was found: purity and NMI 1."""
     few, bad = tmp_path / "few", tmp_path / "bad"
     for shape in CLASSES[:2]:
@@ -101,7 +101,7 @@ def test_a_folder_without_readable_pictures_is_none_to_compare_with(looks, tmp_p
     assert "to count domains, 40 different pictures are needed" in text and "purity" not in text and "-1.00" not in text
 
 
-def test_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tmp_path):
+def test_discover_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tmp_path):
     night, out = tmp_path / "night", tmp_path / "out"
     shutil.copytree(looks / "night", night)
     assert program("discover", night, "--out", out).returncode == 0
@@ -112,7 +112,7 @@ def test_pictures_that_changed_are_not_taken_for_those_that_were_there(looks, tm
     assert program("discover", night, "--out", out, "--force").returncode == 0
 
 
-def test_pictures_without_labels(looks, tmp_path):
+def test_discover_pictures_without_labels(looks, tmp_path):
     pile = tmp_path / "pile"
     for look in ("night", "day"):
         for file in (looks / look).rglob("*.png"):
@@ -124,27 +124,8 @@ def test_pictures_without_labels(looks, tmp_path):
     assert "The classes were not known" in text and "Shares of the classes" not in text
 
 
-def test_what_is_refused_in_one_line(looks, tmp_path):
-    out = ("--out", tmp_path / "out")
-    fails(program("discover", tmp_path / "nowhere", *out), "nowhere: no such folder")
-    fails(program("discover", looks, *out), "night", "look like domains, not classes", f"{looks}/day")
-    fails(program("discover", looks / "night", looks / "night", *out), "is given twice")
-    fails(program("discover", looks / "night" / "disc", *out), "no folders in it", "--unlabelled")
-    fails(program("discover", looks / "night", "--out", looks / "night" / "out"), "lies in")
-    fails(program("discover", looks / "night", "--k", 0, *out), "--k")
-    fails(program("discover", looks / "night", "--onnx", "model.onnx", *out), "--early")
-    fails(program("discover", looks / "night", "--early", "a", *out), "--early", "--onnx")
-    fails(program("discover", looks / "night", "--unlabelled", "--folders-are-classes", *out), "not allowed")
-    bad = tmp_path / "bad"
-    shutil.copytree(looks / "night", bad)
-    (bad / "disc" / "3.png").write_bytes(b"no picture")
-    fails(program("discover", bad, *out), "disc/3.png", "--skip-unreadable")
-    fails(program("discover", bad, "--k", 200, "--skip-unreadable", *out), "different images, expected at least 200")
-    assert not (tmp_path / "out" / "domains.csv").exists() and not (tmp_path / "out" / "report.html").exists()
-
-
 @pytest.mark.parametrize(("other", "purity"), [("sketch", 0.99), ("art_painting", 0.9)])
-def test_photographs_and_others_of_pacs(tmp_path, other, purity):
+def test_discover_photographs_and_others_of_pacs(tmp_path, other, purity):
     folder = sample(tmp_path / "drawn")
     done = program("discover", folder / "photo", folder / other, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr

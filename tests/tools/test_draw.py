@@ -72,7 +72,7 @@ def arrows(svg: bytes) -> set[tuple[str, ...]]:
     return {(*(first[end] for end in name.split("->")), *words) for name, words in groups(svg, "edge")}
 
 
-def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_path):
+def test_draw_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_path):
     done = program("draw", small, "--out", tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"wrote {tmp_path / 'out' / 'small.svg'}\n"
@@ -112,7 +112,7 @@ def test_every_layer_is_there_with_its_class_and_what_matters_of_it(small, tmp_p
     }
 
 
-def test_colours_tell_the_parts_apart_on_white(small):
+def test_draw_colours_tell_the_parts_apart_on_white(small):
     svg = draw(for_phase(read_net(small, DATA), caffe_pb2.TRAIN, small)).decode()
     assert '<polygon fill="white"' in svg
     count = Counter(re.findall(r'<polygon fill="(#\w{6})" stroke="transparent"', svg))
@@ -120,7 +120,7 @@ def test_colours_tell_the_parts_apart_on_white(small):
     assert {role: count[COLOURS[role].lower()] for role in expected} == expected
 
 
-def test_the_tests_phase_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
+def test_draw_the_tests_phase_the_same_bytes_again_and_nothing_left_beside(small, tmp_path):
     for image_format in ("svg", "png"):
         command = ("draw", small, "--out", tmp_path / "out", "--format", image_format, "--phase", "test")
         picture = tmp_path / "out" / f"small.{image_format}"
@@ -135,7 +135,7 @@ def test_the_tests_phase_the_same_bytes_again_and_nothing_left_beside(small, tmp
     assert "prob" in words and not words & {"loss", "dropout"} and ("halves", "prob", "half_a") in arrows(svg)
 
 
-def test_names_of_any_characters(tmp_path):
+def test_draw_names_of_any_characters(tmp_path):
     net = tmp_path / "odd.prototxt"
     net.write_text(
         r"""
@@ -155,7 +155,7 @@ def test_names_of_any_characters(tmp_path):
     }
 
 
-def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
+def test_draw_other_errors_are_one_line(small, tmp_path, monkeypatch):
     only = tmp_path / "only.prototxt"
     only.write_text('name: "only" layer { name: "a" type: "Input" top: "a" include { phase: TEST } }')
     (tmp_path / "other").mkdir()
@@ -176,7 +176,7 @@ def test_other_errors_are_one_line(small, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("net", DOCS)
-def test_docs_show_the_nets_as_they_are(net):
+def test_draw_docs_show_the_nets_as_they_are(net):
     """Where each word stands is graphviz's and the fonts' affair; the words are the net's."""
     path = ROOT / "docs/nets" / f"{Path(net).stem}.svg"
     assert f"](nets/{path.name})" in (ROOT / "docs/nets.md").read_text()

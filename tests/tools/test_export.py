@@ -80,7 +80,7 @@ def caffe_test(run: RunFolder) -> int:
 
 @pytest.mark.program
 @pytest.mark.parametrize("k_target", [1, 2])
-def test_opencv_and_onnx_runtime_are_right_where_caffe_is(
+def test_export_opencv_and_onnx_runtime_are_right_where_caffe_is(
     k_target: int, runs: dict[int, RunFolder], tmp_path: Path
 ) -> None:
     run = runs[k_target]
@@ -108,7 +108,7 @@ def test_opencv_and_onnx_runtime_are_right_where_caffe_is(
 
 
 @pytest.mark.program
-def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> None:
+def test_export_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> None:
     done = program("export", runs[1].path, tmp_path / "out" / "digits")
     assert done.returncode == 0, done.stderr
     layers, caffe_line, opencv_line, wrote = done.stdout.splitlines()
@@ -133,20 +133,11 @@ def test_what_it_says_and_writes(runs: dict[int, RunFolder], tmp_path: Path) -> 
     assert "Python" not in net.read_text() and "param {" not in net.read_text().replace("_param {", "")
 
 
-@pytest.mark.program
-def test_a_run_that_is_not_trained_to_its_end(tiny_data: Path, tmp_path: Path) -> None:
-    fresh = write_run(make_experiment("digits", "dial"), tmp_path / "run", data=tiny_data)
-    done = program("export", fresh.path, tmp_path / "out")
-    assert done.returncode == 1 and "trained to iteration 0 of" in done.stderr and "tools.train" in done.stderr
-    done = program("export", tmp_path, tmp_path / "out")
-    assert done.returncode == 1 and "no experiment.json in it" in done.stderr
-
-
 # --- nets and weights of other origin
 
 
 @pytest.mark.usefixtures("trusting")
-def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
+def test_export_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
     text = TEXT.replace("dim: 4 dim: 7 dim: 6", "dim: 3 dim: 7 dim: 6")
     model = write_model(trained(text), tmp_path / "colour", about="", force=False)
     (tmp_path / "images").mkdir()
@@ -164,7 +155,7 @@ def test_images_are_tried_too(small: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("trusting")
-def test_a_result_that_differs_is_not_written(
+def test_export_a_result_that_differs_is_not_written(
     small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = export.fold
@@ -182,7 +173,7 @@ def test_a_result_that_differs_is_not_written(
 
 @pytest.mark.usefixtures("trusting")
 @pytest.mark.parametrize(("same", "relative"), [(3, 0.0), (4, 0.01)])
-def test_a_result_that_opencv_takes_otherwise_is_not_written(
+def test_export_a_result_that_opencv_takes_otherwise_is_not_written(
     same: int, relative: float, small: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "compare_opencv", lambda *_: Agreement(same, 4, Difference("prob", relative)))
@@ -192,7 +183,7 @@ def test_a_result_that_opencv_takes_otherwise_is_not_written(
 
 
 @pytest.mark.usefixtures("trusting")
-def test_what_caffe_alone_takes_as_it_was_is_written_without_opencv(tmp_path: Path) -> None:
+def test_export_what_caffe_alone_takes_as_it_was_is_written_without_opencv(tmp_path: Path) -> None:
     within = layer("lrn", "LRN", "data", "lrn", "lrn_param { norm_region: WITHIN_CHANNEL local_size: 3 }")
     fc = layer("fc", "InnerProduct", "lrn", "fc", "inner_product_param { num_output: 5 }")
     model = write_model(trained(DATA + within + fc), tmp_path / "lrn", about="", force=False)
@@ -206,7 +197,7 @@ def test_what_caffe_alone_takes_as_it_was_is_written_without_opencv(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("trusting")
-def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
+def test_export_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
     model = write_model(
         trained(DATA + layer("odd", "Bias", "data", "odd", "bias_param { axis: -1 }")),
         tmp_path / "odd",
@@ -221,50 +212,3 @@ def test_what_opencv_cannot_run_is_said_and_written(tmp_path: Path) -> None:
 
 
 # --- bad input
-
-
-@pytest.mark.usefixtures("trusting")
-def test_bad_input_is_one_message_and_no_output(small: tuple[Path, Path], tmp_path: Path) -> None:
-    extra = 'layer { name: "im" type: "Input" top: "im" input_param { shape { dim: 1 } } }'
-    two = tmp_path / "two.prototxt"
-    two.write_text(small[0].read_text() + extra)
-    model = trained(TEXT)
-    model.blobs["fc"][0][0, 0] = np.nan
-    infinite = write_model(model, tmp_path / "in" / "nan", about="", force=False)
-    for files, said in (
-        ((two, small[1]), f"{two}: its inputs are data, im, expected one"),
-        (infinite, f"{infinite[1]}: blob 0 of layer fc holds values that are not finite"),
-    ):
-        done = exported(files, tmp_path / "out" / "m")
-        assert done.returncode == 1 and done.stderr.startswith(f"error: {said}")
-        assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.usefixtures("trusting")
-def test_what_stands_is_replaced_only_by_force_and_never_by_itself(small: tuple[Path, Path], tmp_path: Path) -> None:
-    (tmp_path / "out.caffemodel").write_text("mine")
-    done = exported(small, tmp_path / "out")
-    assert done.returncode == 1 and "out.caffemodel exists already" in done.stderr
-    assert (tmp_path / "out.caffemodel").read_text() == "mine" and not (tmp_path / "out.prototxt").exists()
-    assert exported(small, tmp_path / "out", "--force", "--no-verify").returncode == 0
-    assert (tmp_path / "out.caffemodel").read_bytes() != b"mine"
-    (tmp_path / "out.json").write_text("of a run")
-    done = exported(small, tmp_path / "out", "--force", "--no-verify")
-    assert done.returncode == 1 and "out.json: describes another model: remove it or choose" in done.stderr
-    before = small[0].read_bytes(), small[1].read_bytes()
-    done = exported(small, small[0].with_suffix(""), "--force")
-    assert done.returncode == 1 and "it is what is read, choose another name" in done.stderr
-    assert before == (small[0].read_bytes(), small[1].read_bytes())
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["out"], "expected a run folder and OUT, or --net, --weights and OUT"),
-        (["run", "out", "--scale", "1"], "a run folder has its own net"),
-        (["run", "--force", "out", "more"], "unrecognized arguments: more"),
-    ],
-)
-def test_wrong_command_lines(arguments: list[str], message: str) -> None:
-    done = program("export", *arguments)
-    assert done.returncode == 2 and re.search(message, done.stderr)

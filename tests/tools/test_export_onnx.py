@@ -8,7 +8,6 @@ import onnx
 import onnxruntime
 import pytest
 
-from latent_domains.common.program import ROOT
 from latent_domains.convert.onnx.layer import Layer
 from latent_domains.convert.onnx.layers import LAYERS
 from latent_domains.models.model import Model, forward, load, write_model
@@ -41,7 +40,7 @@ def assert_refused(done: Done, message: str, out: Path) -> None:
 
 
 @pytest.mark.program
-def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path], tmp_path: Path) -> None:
+def test_export_onnx_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "deep" / "net.onnx"
     done = export(files, out)
     assert done.returncode == 0, done.stderr
@@ -58,7 +57,7 @@ def test_the_file_gives_what_caffe_gives(model: Model, files: tuple[Path, Path],
 
 
 @pytest.mark.program
-def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> None:
+def test_export_onnx_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> None:
     conv = 'type: "Convolution" bottom: "data" top: "conv" convolution_param { num_output: 32 kernel_size: 3 }'
     more = 'type: "Convolution" bottom: "tanh" top: "more" convolution_param { num_output: 4 kernel_size: 1 }'
     text = f"""layer {{ name: "conv" {conv} }}
@@ -76,7 +75,7 @@ def test_a_net_that_takes_small_numbers_is_compared_on_such(tmp_path: Path) -> N
 
 
 @pytest.mark.program
-def test_a_net_that_differs_is_not_written(
+def test_export_onnx_a_net_that_differs_is_not_written(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leaky(layer: Layer) -> None:
@@ -92,7 +91,7 @@ def test_a_net_that_differs_is_not_written(
 
 
 @pytest.mark.program
-def test_a_difference_in_the_file_alone_shows(
+def test_export_onnx_a_difference_in_the_file_alone_shows(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is compared is the file, not only what was in memory."""
@@ -108,26 +107,3 @@ def test_a_difference_in_the_file_alone_shows(
     monkeypatch.setattr(Path, "write_bytes", damaged)
     out = tmp_path / "net.onnx"
     assert_refused(export(files, out), "in prob (of the file)", out)
-
-
-@pytest.mark.program
-def test_what_stands_is_replaced_only_by_force(files: tuple[Path, Path], tmp_path: Path) -> None:
-    out = tmp_path / "net.onnx"
-    out.write_text("mine")
-    done = export(files, out)
-    assert done.returncode == 1 and "net.onnx exists already" in done.stderr and out.read_text() == "mine"
-    assert export(files, out, "--force", "--no-verify").returncode == 0
-    onnx.checker.check_model(onnx.load(out))
-
-
-def test_layers_are_refused_with_the_file_and_before_caffe_opens_anything(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    weights = tmp_path / "in" / "w.caffemodel"
-    weights.write_bytes(b"")
-    out = tmp_path / "net.onnx"
-    mda = ROOT / "prototxt" / "mnist" / "digits_deploy.prototxt"
-    done = export((mda, weights), out)
-    assert_refused(done, f"error: {mda}: layer conv1_mda (Python): runs caffe_layers.MDALayer; expected stock", out)
-    train = tmp_path / "in" / "train.prototxt"
-    train.write_text(nets_of("digits", "plain")[1]["train"])
-    assert_refused(export((train, weights), out), "(Data): expected a deploy net, with an Input layer", out)

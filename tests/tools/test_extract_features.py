@@ -119,7 +119,7 @@ def extract(weights: Path, images: Path, out: Path, *arguments: object) -> Done:
     return program("extract_features", "office31", "--weights", weights, "--data", images, "--out", out, *arguments)
 
 
-def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tmp_path, net):
+def test_extract_features_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tmp_path, net):
     lmdb = images / "office31" / "dslr"
     alone = tmp_path / "net.prototxt"
     alone.write_text(behind_a_data_layer(small_net(), lmdb, 1))
@@ -147,7 +147,7 @@ def test_features_are_those_of_caffes_own_forward_pass_image_by_image(images, tm
     assert np.array_equal(net.forward()["data"], features[:, :, None, None])
 
 
-def test_features_of_other_weights_are_never_reused(images, tmp_path, net):
+def test_extract_features_features_of_other_weights_are_never_reused(images, tmp_path, net):
     out = tmp_path / "out"
     assert extract(net, images, out, "--domains", "amazon").returncode == 0
     before = read_features(out / "office31_fc7" / "amazon")
@@ -162,29 +162,21 @@ def test_features_of_other_weights_are_never_reused(images, tmp_path, net):
     assert not np.allclose(read_features(out / "office31_fc7" / "amazon"), before)
 
 
-@pytest.mark.parametrize("change", ["more", "one pixel"])
-def test_features_of_other_images_are_never_reused(images, tmp_path, net, change):
+def test_extract_features_of_other_images_are_never_reused(images, tmp_path, net):
     data, out = tmp_path / "data", tmp_path / "out"
     shutil.copytree(images, data)
     lmdb = data / "office31" / "amazon"
     (lmdb / "source.json").unlink()  # as of convert_imageset
     assert extract(net, data, out, "--domains", "amazon").returncode == 0
     assert "amazon: built before" in extract(net, data, out, "--domains", "amazon").stdout
-    if change == "one pixel":
-        with lmdb_io.open_lmdb(lmdb) as (_, transaction):
-            records = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
-        key, value = records[-1]
-        datum = Datum.FromString(value)
-        datum.data = bytes([datum.data[0] ^ 1]) + datum.data[1:]
-        with open_environment(str(lmdb), lock=False) as env, env.begin(write=True) as transaction:
-            transaction.put(key, datum.SerializeToString())
-    else:
-        shutil.rmtree(lmdb)
-        fill(lmdb, 4, seed=9)
+    with lmdb_io.open_lmdb(lmdb) as (_, transaction):
+        *_, (key, value) = [(bytes(key), bytes(value)) for key, value in transaction.cursor()]
+    datum = Datum.FromString(value)
+    datum.data = bytes([datum.data[0] ^ 1]) + datum.data[1:]
+    with open_environment(str(lmdb), lock=False) as env, env.begin(write=True) as transaction:
+        transaction.put(key, datum.SerializeToString())
     done = extract(net, data, out, "--domains", "amazon")
-    assert done.returncode == 1
-    said = "made with images 3 instead of 4" if change == "more" else "made with other images: their sha256 was "
-    assert f"amazon: {said}" in done.stderr
+    assert done.returncode == 1 and "amazon: made with other images: their sha256 was " in done.stderr
     assert extract(net, data, out, "--domains", "amazon", "--force").returncode == 0
 
 
@@ -198,7 +190,7 @@ def test_features_of_other_images_are_never_reused(images, tmp_path, net, change
         ("fc7", "the features of 'class 0/amazon.jpg' are not finite"),
     ],
 )
-def test_weights_that_would_give_nonsense_are_refused(layer, message, images, tmp_path, net):
+def test_extract_features_weights_that_would_give_nonsense_are_refused(layer, message, images, tmp_path, net):
     param = caffe_pb2.NetParameter.FromString(net.read_bytes())
     layers = {layer.name: layer for layer in param.layer}
     if layer == "conv2":
@@ -209,25 +201,6 @@ def test_weights_that_would_give_nonsense_are_refused(layer, message, images, tm
     done = extract(net, images, tmp_path / "out")
     assert done.returncode == 1 and message in done.stderr
     assert not (tmp_path / "out").exists() or names(tmp_path / "out" / "office31_fc7") == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            ["digits", "--weights", "w"],
-            "got 'digits', expected one of office31, office_caltech, pacs, FILE.json, or a folder",
-        ),
-        (["office31"], "the following arguments are required: --weights"),
-        ([str(ROOT), "--weights", "w", "--domains", "docs"], "argument --domains: all folders of "),
-        (["pacs", "--backbone", "lite0", "--folders-are-classes"], "--folders-are-classes: it is about a folder of p"),
-        (["office31", "--weights", "w", "--layer", "fc6"], "argument --layer: it describes the model of --onnx"),
-        (["pacs", "--onnx", "x", "--scale", "nan"], "got 'nan', expected a number, or three of them"),
-    ],
-)
-def test_a_wrong_command_line_is_explained(arguments, message):
-    done = program("extract_features", *arguments)
-    assert done.returncode == 2 and message in done.stderr
 
 
 # --- ONNX models, on pictures
@@ -249,7 +222,7 @@ def expected_rows(lmdb: Path) -> np.ndarray:
     return np.array(rows)
 
 
-def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path):
+def test_extract_features_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path):
     file = onnx_models.save(tmp_path / "small.onnx")
     done = onnx_features(file, pictures, tmp_path, *FORM, "--jobs", 3)
     assert done.returncode == 0, done.stderr
@@ -269,7 +242,7 @@ def test_onnx_features_of_pictures_are_those_by_hand(pictures, tmp_path):
     assert again.stdout.count(": built before\n") == 4 and "a second" not in again.stdout
 
 
-def test_features_of_other_external_weights_are_never_reused(pictures, tmp_path):
+def test_extract_features_features_of_other_external_weights_are_never_reused(pictures, tmp_path):
     """The model's own file stays as it is."""
     file = tmp_path / "small.onnx"
     data = onnx_models.with_external_data(model(), file)
@@ -291,22 +264,7 @@ def test_features_of_other_external_weights_are_never_reused(pictures, tmp_path)
     assert not np.allclose(features(), before)
 
 
-@pytest.mark.parametrize(
-    ("made", "arguments", "message"),
-    [
-        (model(), ("--layer", "fc7"), "no layer 'fc7' among its 8 values"),
-        (model(), ("--name", "a/b"), "--name: found 'a/b', expected a part of a folder's name"),
-        (model(), ("--name", "lite0"), "--name lite0: pacs_lite0 are other features, expected another name"),
-        (model(), ("--name", "style"), "--name style: pacs_style are other features, expected another name"),
-    ],
-)
-def test_onnx_models_that_are_no_backbones_leave_nothing(pictures, tmp_path, made, arguments, message):
-    done = onnx_features(onnx_models.save(tmp_path / "x.onnx", made), pictures, tmp_path / "out", *arguments)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert message in done.stderr and not (tmp_path / "out").exists()
-
-
-def test_any_dataset_of_pictures_has_features_of_lite0(images, tmp_path):
+def test_extract_features_any_dataset_of_pictures_has_features_of_lite0(images, tmp_path):
     for given, name in (("office31", "office31"), (tmp_path / "mine.json", "mine")):
         arguments = ("--backbone", "lite0", "--domains", "amazon", "--data", tmp_path / "data", "--out", tmp_path)
         if name == "mine":
@@ -323,7 +281,7 @@ def test_any_dataset_of_pictures_has_features_of_lite0(images, tmp_path):
         assert rows.shape == (3, 1360, 1, 1)
 
 
-def test_statistics_of_style_are_the_means_of_the_middle_blocks_channels(images, tmp_path):
+def test_extract_features_statistics_of_style_are_the_means_of_the_middle_blocks_channels(images, tmp_path):
     """As tools.discover takes them; method style_w reads them by the records' names."""
     arguments = ("--style", "--domains", "dslr", "--data", images, "--out", tmp_path)
     done = program("extract_features", "office31", *arguments)
@@ -340,7 +298,7 @@ def test_statistics_of_style_are_the_means_of_the_middle_blocks_channels(images,
     assert done.returncode == 2 and "not allowed with argument" in done.stderr
 
 
-def test_a_folder_of_domains_becomes_lmdbs_of_pictures_and_features(tmp_path):
+def test_extract_features_a_folder_of_domains_becomes_lmdbs_of_pictures_and_features(tmp_path):
     for look in ("night", "day", "dusk"):
         plant_domain(tmp_path / "my looks" / look, look, 2)
     shutil.rmtree(tmp_path / "my looks" / "day" / "disc")
@@ -364,17 +322,3 @@ def test_a_folder_of_domains_becomes_lmdbs_of_pictures_and_features(tmp_path):
     shutil.rmtree(tmp_path / "my looks" / "dusk" / "disc")
     done = program(*arguments)
     assert done.returncode == 1 and "dusk: made with other images, images 6 instead of 4; pass --force" in done.stderr
-
-
-def test_a_folder_that_holds_no_domains_leaves_nothing(tmp_path):
-    plant_domain(tmp_path / "one" / "night", "night", 2)
-    done = program("extract_features", tmp_path / "one", "--backbone", "lite0", "--out", tmp_path / "out")
-    message = f"{tmp_path / 'one'}: 1 folder in it, expected one for each of at least two domains"
-    assert done.returncode == 1 and message in done.stderr
-    plant_domain(tmp_path / "one" / "day", "day", 2)
-    done = program("extract_features", tmp_path / "one", "--weights", __file__, "--out", tmp_path / "out")
-    assert done.returncode == 1 and "got 'one', expected one with fc7 features: office31, office_calt" in done.stderr
-    plant_domain(tmp_path / "one" / "dusk" / "images", "dusk", 2)
-    done = program("extract_features", tmp_path / "one", "--backbone", "lite0", "--out", tmp_path / "out")
-    assert done.returncode == 1 and "one/dusk: its folder images holds the folders cross, disc, square" in done.stderr
-    assert names(tmp_path) == ["one"]

@@ -2,9 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +44,7 @@ def read(out: Path, domain: str) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(inputs).reshape(len(order), -1)[order], np.concatenate(labels)[order]
 
 
-def test_every_kind_of_file_becomes_the_same_dataset(files, tmp_path):
+def test_import_features_every_kind_of_file_becomes_the_same_dataset(files, tmp_path):
     out = tmp_path / "data" / "mine"
     done = import_features(files, "--out", out)
     assert done.returncode == 0, done.stderr
@@ -66,7 +64,7 @@ def test_every_kind_of_file_becomes_the_same_dataset(files, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["l2", "z", "l1+z"])
-def test_normalisations_are_those_by_hand(files, tmp_path, how):
+def test_import_features_normalisations_are_those_by_hand(files, tmp_path, how):
     assert import_features(files, "--out", tmp_path / "mine", "--normalise", how).returncode == 0
     expected = [rows(seed) for seed in range(3)]
     if how[0] == "l":
@@ -78,7 +76,7 @@ def test_normalisations_are_those_by_hand(files, tmp_path, how):
         np.testing.assert_allclose(read(tmp_path / "mine", domain)[0], x, rtol=1e-6, atol=1e-6)
 
 
-def test_rows_of_zeros_and_constant_features_stay_finite(files, tmp_path):
+def test_import_features_rows_of_zeros_and_constant_features_stay_finite(files, tmp_path):
     x = np.concatenate([rows(0)[:5], np.zeros((1, 4))])
     np.savez(files["two"], X=np.column_stack([x[:, :3], np.zeros(6)]), y=LABELS)
     savemat(files["one"], {"fts": csc_matrix(np.column_stack([x[:, :3], np.zeros(6)])), "labels": LABELS})
@@ -88,7 +86,7 @@ def test_rows_of_zeros_and_constant_features_stay_finite(files, tmp_path):
     assert np.isfinite(features).all() and (features[:, 3] == 0).all()
 
 
-def test_a_feature_that_is_the_same_everywhere_is_zero_once_standardised(files, tmp_path):
+def test_import_features_a_feature_that_is_the_same_everywhere_is_zero_once_standardised(files, tmp_path):
     """Also where the mean of equal numbers is not quite that number, which made it 1."""
     for seed, domain in enumerate(("two", "three")):
         np.savez(files[domain], X=np.column_stack([rows(seed)[:, :3], np.full(6, 0.1)]), y=LABELS)
@@ -99,7 +97,7 @@ def test_a_feature_that_is_the_same_everywhere_is_zero_once_standardised(files, 
     np.testing.assert_allclose(features.mean(axis=0), 0, atol=1e-6)
 
 
-def test_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_path):
+def test_import_features_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_path):
     np.savez(files["two"], X=rows(1), y=np.array([0, 1, 1, 0, 2, 3.0]))
     done = import_features(files, "--out", tmp_path / "mine")
     assert done.returncode == 0, done.stderr
@@ -112,7 +110,7 @@ def test_labels_are_counted_from_zero_or_one_for_all_domains_alike(files, tmp_pa
     ("features", "labels"),
     [("feas", "label"), ("FTS", "LABELS"), ("data", "gnd")],
 )
-def test_names_that_people_use_are_known_in_any_case(files, tmp_path, features, labels):
+def test_import_features_names_that_people_use_are_known_in_any_case(files, tmp_path, features, labels):
     for seed, file in enumerate(files.values()):
         arrays = {features: rows(seed), labels: LABELS, "note": "others are left alone"}
         savemat(file, arrays) if file.suffix == ".mat" else np.savez(file, **arrays)
@@ -123,7 +121,7 @@ def test_names_that_people_use_are_known_in_any_case(files, tmp_path, features, 
         np.testing.assert_array_equal(found, LABELS - 1)
 
 
-def test_a_name_that_is_chosen_means_that_array_alone(files, tmp_path):
+def test_import_features_a_name_that_is_chosen_means_that_array_alone(files, tmp_path):
     for name in files:
         np.savez(tmp_path / f"{name}.npz", X=rows(3), x=rows(0), y=LABELS)
     (tmp_path / "classes.txt").write_text("mug\nbike\nmouse\n")
@@ -136,80 +134,7 @@ def test_a_name_that_is_chosen_means_that_array_alone(files, tmp_path):
     assert done.returncode == 1 and "features: found X, x, y, expected fts\n" in done.stderr
 
 
-def mat(**arrays: Any) -> Callable[[Path], None]:
-    return lambda path: savemat(path.with_suffix(".mat"), arrays)
-
-
-def npz(**arrays: Any) -> Callable[[Path], None]:
-    return lambda path: np.savez(path.with_suffix(".npz"), **arrays)
-
-
-def text(contents: str | bytes, kind: str) -> Callable[[Path], None]:
-    contents = contents.encode() if isinstance(contents, str) else contents
-    return lambda path: path.with_suffix(kind).write_bytes(contents) and None
-
-
-@pytest.mark.parametrize(
-    ("kind", "write", "message"),
-    [
-        (".mat", mat(fts=rows(0), labels=LABELS[:5]), "found 5 labels for 6 rows of features, expected as many"),
-        (".mat", mat(fts=rows(0).T, labels=LABELS), "(the features seem to be in columns: transpose them)"),
-        (".mat", mat(fts=rows(0)), "found fts, expected one of labels, label, y, gnd, in any case (--labels NAME: an"),
-        (".mat", mat(A=rows(0), labels=LABELS), "features: found A, labels, expected one of fts, feas, fea, features"),
-        (".npz", npz(X=rows(0), x=rows(0), y=LABELS), "features: found X, x, of which --features must choose one; in "),
-        (".mat", mat(fts=rows(0), labels=np.eye(6)), "labels: found 6×6, expected one for each row of features"),
-        (".mat", text(b"MATLAB 7.3 MAT-file".ljust(124) + b"\0\2IM", ".mat"), "found one of MATLAB 7.3 (HDF5)"),
-        (".npz", npz(X=np.where(rows(0) == rows(0)[2, 1], np.nan, rows(0)), y=LABELS), "found nan in row 3, column 2"),
-        (".npz", npz(X=rows(0), y=LABELS / 2), "labels: found 0.5 in row 1, expected whole numbers from 0 on"),
-        (".npz", npz(X=rows(0), y=LABELS + np.inf), "labels: found inf in row 1, expected whole"),
-        (".npz", npz(X=np.array([{}] * 6), y=LABELS), "not a whole .npz file of numbers: Object arrays"),
-        (".npz", text(b"PK\3\4 and no more", ".npz"), "not a whole .npz file of numbers: "),
-        (".csv", text("a,b\n", ".csv"), "found a name that ends in '.csv', expected one of .mat, .npz"),
-        (".mat", lambda path: None, "no such file, expected a file of features and labels"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_a_file_is_said_and_nothing_is_written(files, tmp_path, kind, write, message):
-    place = tmp_path / "wrong"
-    write(place)
-    files["three"] = place.with_suffix(kind)
-    done = import_features(files, "--out", tmp_path / "mine")
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert message in done.stderr and str(files["three"]) in done.stderr
-    assert not (tmp_path / "mine").exists()
-
-
-@pytest.mark.parametrize(
-    ("size", "labels", "message"),
-    [
-        (5, LABELS, "three: found 5 features, expected 4 as one has them"),
-        (4, LABELS * 0 + 1, "one, three: found the label 1 alone, expected at least two"),
-    ],
-)
-def test_domains_that_do_not_go_together_are_refused(files, tmp_path, size, labels, message):
-    if "alone" in message:
-        del files["two"]
-        savemat(files["one"], {"fts": rows(0), "labels": labels})
-    files["three"] = tmp_path / "three.npz"
-    np.savez(files["three"], X=rows(0, size), y=labels)
-    done = import_features(files, "--out", tmp_path / "mine")
-    assert done.returncode == 1 and message in done.stderr and not (tmp_path / "mine").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--domain", "one=x.mat"), "--domain: one is given twice, expected each name once"),
-        (("--domain", "four={one}"), "one.mat is given twice, expected each file once"),
-        (("--domain", "a+b=x.mat"), "got 'a+b=x.mat', expected NAME=FILE, with letters"),
-    ],
-)
-def test_a_wrong_command_line_is_explained(files, tmp_path, options, message):
-    options = [option.format(**files) for option in options]
-    done = import_features(files, "--out", tmp_path / "mine", *options)
-    assert done.returncode == 2 and message in done.stderr
-
-
-def test_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_path):
+def test_import_features_what_stands_is_kept_and_what_is_in_the_way_is_not_replaced(files, tmp_path):
     out = tmp_path / "mine"
     assert import_features(files, "--out", out).returncode == 0
     done = import_features(files, "--out", out)

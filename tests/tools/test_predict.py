@@ -1,7 +1,6 @@
 """Predictions of images of all kinds, beside the same images in an LMDB."""
 
 import csv
-import json
 import shutil
 from pathlib import Path
 
@@ -61,7 +60,7 @@ def rows(file: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(file.read_text().splitlines()))
 
 
-def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(model, tmp_path):
+def test_predict_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(model, tmp_path):
     picture_shown = cv2.resize(picture("square", "day", 0), (48, 40))
     found = list(odd_images(tmp_path / "odd", picture_shown))
     entries = {entry.file: entry for entry in folder_entries(tmp_path / "odd")[0]}
@@ -84,7 +83,7 @@ def test_odd_images_are_read_as_opencv_reads_them_and_as_an_lmdb_holds_them(mode
         assert float(row["probability"]) == pytest.approx(probabilities.max(), abs=2e-6)
 
 
-def test_an_onnx_file_beside_the_model_is_what_runs(model, images, tmp_path):
+def test_predict_an_onnx_file_beside_the_model_is_what_runs(model, images, tmp_path):
     files = [f"{model}.{end}" for end in ("prototxt", "caffemodel", "onnx")]
     done = program("export_onnx", *files)
     assert done.returncode == 0, done.stderr
@@ -113,7 +112,7 @@ def test_an_onnx_file_beside_the_model_is_what_runs(model, images, tmp_path):
     assert not (tmp_path / "none.csv").exists()
 
 
-def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
+def test_predict_a_row_for_each_image_at_any_depth(model, images, tmp_path):
     done = program("predict", f"{model}.caffemodel", images, "--out", tmp_path / "out.csv", "--jobs", 2)
     assert done.returncode == 0, done.stderr
     expected = sorted([f"{n}.png" for n in range(3)] + [f"deep/er/{n}.png" for n in range(3)])
@@ -126,7 +125,7 @@ def test_a_row_for_each_image_at_any_depth(model, images, tmp_path):
     assert program("predict", model, images, "--out", tmp_path / "out.csv", "--force", "--jobs", 1).returncode == 0
 
 
-def test_one_image_is_predicted_by_itself(model, images, tmp_path):
+def test_predict_one_image_is_predicted_by_itself(model, images, tmp_path):
     for name in ("deep/er/1.png", "1"):  # a file that is named needs no ending
         (images / "1").write_bytes((images / "deep" / "er" / "1.png").read_bytes())
         done = program("predict", model, images / name, "--out", tmp_path / "one.csv", "--force", "--jobs", 1)
@@ -141,7 +140,7 @@ def test_one_image_is_predicted_by_itself(model, images, tmp_path):
     assert done.returncode == 1 and f"left out {images / 'notes.txt'}: 8 bytes that OpenCV cannot" in done.stderr
 
 
-def test_what_cannot_be_read_is_named_and_left_out(model, images, tmp_path):
+def test_predict_what_cannot_be_read_is_named_and_left_out(model, images, tmp_path):
     whole = cv2.imencode(".jpg", picture("disc", "day", 0))[1].tobytes()
     (images / "cut.jpg").write_bytes(whole[: len(whole) // 2])
     (images / "empty\x1b[2J.png").touch()
@@ -156,44 +155,3 @@ def test_what_cannot_be_read_is_named_and_left_out(model, images, tmp_path):
     done = program("predict", model, images, "--out", tmp_path / "none.csv", "--jobs", 1)
     assert done.returncode == 1 and "none of the images could be read" in done.stderr
     assert not (tmp_path / "none.csv").exists() and names(tmp_path) == ["images", "models", "out.csv"]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"classes": ["cat", "dog"]}, "it has 3 classes, expected 2 by its description"),
-        ({"classes": ["cat", "cat", "dog"]}, "classes: found ['cat', 'cat', 'dog'], expected each name once"),
-        ({"preprocessing": {"crop": 21}}, "crop: found 21 of images of [3, 20, 24]"),
-        ({"preprocessing": {"crop": 0}}, "crop: "),
-        ({"preprocessing": {"stored_shape": [3, 20000, 20000]}}, "expected at most 100000000 pixels"),
-        ({"preprocessing": {"mean": [float("nan")]}}, "mean[0]: found nan, expected"),
-        ({"preprocessing": {"scale": float("inf")}}, "scale: found inf, expected"),
-        ({"preprocessing": {"stored_shape": [4096, 1, 1], "crop": None, "mean": []}}, "expected a net that takes"),
-        ({"more": 1}, "found the key 'more', expected some of name, classes, preprocessing"),
-    ],
-)
-def test_a_description_that_does_not_fit_is_refused(model, images, tmp_path, change, message):
-    file = model.with_name("small.v1.json")
-    values = json.loads(file.read_text())
-    for key, value in change.items():
-        values[key] = {**values[key], **value} if isinstance(value, dict) else value
-    file.write_text(json.dumps(values))
-    done = program("predict", model, images, "--out", tmp_path / "out.csv", "--jobs", 1)
-    assert done.returncode == 1 and message in done.stderr and done.stderr.count("error:") == 1
-    assert "models/small.v1" in done.stderr and not (tmp_path / "out.csv").exists()
-
-
-def test_what_is_missing_or_damaged_is_named(model, images, tmp_path):
-    out = ("--out", tmp_path / "out.csv", "--jobs", 1)
-    assert "no such folder, expected a folder of images" in program("predict", model, tmp_path / "none", *out).stderr
-    (tmp_path / "bare").mkdir()
-    assert f"{tmp_path / 'bare'}: no images in it" in program("predict", model, tmp_path / "bare", *out).stderr
-    assert "no nothing.prototxt there, expected" in program("predict", tmp_path / "nothing", images, *out).stderr
-    weights = model.with_name("small.v1.caffemodel")
-    weights.write_bytes(weights.read_bytes()[:1000])
-    assert "truncated" in program("predict", model, images, *out).stderr
-    weights.unlink()
-    assert f"{weights}: no such file" in program("predict", model, images, *out).stderr
-    model.with_name("small.v1.json").unlink()
-    assert "small.v1.json: no such file" in program("predict", model, images, *out).stderr
-    assert not (tmp_path / "out.csv").exists()

@@ -10,7 +10,7 @@ def write(tmp_path, data, *arguments: object):
     return program("tables", tmp_path / "small.yaml", "--write", *arguments, *here)
 
 
-def test_a_run_folder_is_written_once(tmp_path, tiny_data):
+def test_tables_a_run_folder_is_written_once(tmp_path, tiny_data):
     table = small_table(tmp_path)
     folder = tmp_path / "runs" / "digits" / "mda_k2_seed1"
     folder.mkdir(parents=True)  # as Snakemake leaves it before a job
@@ -23,7 +23,7 @@ def test_a_run_folder_is_written_once(tmp_path, tiny_data):
     assert names(folder.parent) == ["mda_k2_seed1"]
 
 
-def test_runs_read_the_lmdbs_of_their_seed(tmp_path, tiny_data):
+def test_tables_runs_read_the_lmdbs_of_their_seed(tmp_path, tiny_data):
     small_table(tmp_path, TEXT.replace("seeds:", "data_per_seed: true\nseeds:"))
     for seed in (0, 1):
         (tmp_path / "data" / f"seed{seed}").mkdir(parents=True)
@@ -35,7 +35,7 @@ def test_runs_read_the_lmdbs_of_their_seed(tmp_path, tiny_data):
         assert len(sources) == 3 and all(f"/seed{seed}/digits/" in source for source in sources)
 
 
-def test_a_folder_of_another_experiment_is_not_touched(tmp_path, tiny_data):
+def test_tables_a_folder_of_another_experiment_is_not_touched(tmp_path, tiny_data):
     small_table(tmp_path)
     folder = tmp_path / "runs" / "digits" / "mda_k2_seed0"
     assert write(tmp_path, tiny_data, "mda_k2_seed0").returncode == 0
@@ -45,18 +45,9 @@ def test_a_folder_of_another_experiment_is_not_touched(tmp_path, tiny_data):
     assert done.returncode == 1 and f"error: {folder} holds another experiment: seed is 5 there, 0 here" in done.stderr
 
 
-def test_seeds_and_iterations_choose_the_run(tmp_path, tiny_data):
+def test_tables_seeds_and_iterations_choose_the_run(tmp_path, tiny_data):
     small_table(tmp_path)
     done = write(tmp_path, tiny_data, "mda_k2_iterations7_seed9", "--seeds", "9", "--iterations", "7")
     assert done.returncode == 0, done.stderr
     found = RunFolder.load(tmp_path / "runs" / "digits" / "mda_k2_iterations7_seed9").experiment
     assert (found.seed, found.recipe.iterations) == (9, 7)
-
-
-def test_a_run_that_is_none_of_the_tables_is_named(tmp_path, tiny_data):
-    small_table(tmp_path, TEXT)
-    done = write(tmp_path, tiny_data, "mda_k9_seed0")
-    assert done.returncode == 1 and "small.yaml: it has no run 'mda_k9_seed0', expected one of mda_k2_" in done.stderr
-    baseline = "gong2013_mnist+mnistm-usps_seed0"
-    assert f"it has no run '{baseline}'" in write(tmp_path, tiny_data, baseline).stderr, "baselines have no nets"
-    assert not (tmp_path / "runs").exists()

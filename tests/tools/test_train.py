@@ -12,7 +12,7 @@ from latent_domains.common.program import ROOT
 pytestmark = pytest.mark.program
 
 
-def test_programs_take_paths_relative_to_where_they_are_called(tiny_data, tmp_path):
+def test_train_programs_take_paths_relative_to_where_they_are_called(tiny_data, tmp_path):
     shutil.copytree(tiny_data, tmp_path / "data")
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     write = ["write_run", "--data", "data", "--iterations", "2", "--batch-size", "8", "run"]

@@ -51,7 +51,7 @@ def fail(folder: RunFolder, reason: str) -> None:
     folder.failure.write_text(json.dumps(failure))
 
 
-def test_every_state_is_told(folder):
+def test_watch_every_state_is_told(folder):
     assert view(folder.path).line == "run: written"
     measured(folder, *range(0, 51, 10))
     ends = "loss 0.5  usps 50.0 %  begins anew: no snapshot yet"
@@ -68,7 +68,7 @@ def test_every_state_is_told(folder):
     assert view(folder.path).line == "run: finished  100/100  usps 87.5 %"
 
 
-def test_many_runs_fit_the_screen_those_that_run_first(tiny_data, tmp_path):
+def test_watch_many_runs_fit_the_screen_those_that_run_first(tiny_data, tmp_path):
     folders = [write_run(small(), tmp_path / f"run{i}", data=tiny_data) for i in range(6)]
     measured(folders[5], 0, 10)
     with folders[5].locked():
@@ -79,7 +79,7 @@ def test_many_runs_fit_the_screen_those_that_run_first(tiny_data, tmp_path):
         assert max(map(len, lines)) == 40 and len(screen(views, 40, 7)) == 7
 
 
-def test_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
+def test_watch_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
     done = program("watch", "--once", tmp_path)
     assert (done.returncode, done.stdout) == (0, "run: written\n")
     missing = tmp_path / "nothing"
@@ -93,7 +93,7 @@ def test_once_says_what_is_there_and_names_what_is_not(folder, tmp_path):
     assert done.returncode == 1 and f"error: {folder.path}/experiment.json: not valid JSON" in done.stderr
 
 
-def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tmp_path, monkeypatch, capsys):
+def test_watch_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tmp_path, monkeypatch, capsys):
     path, held = tmp_path / "run", ExitStack()
     steps = iter(
         [
@@ -114,7 +114,7 @@ def test_without_a_terminal_news_alone_are_printed_until_all_ended(tiny_data, tm
     ]
 
 
-def test_in_a_terminal_the_view_is_drawn_over_until_ctrl_c(folder, monkeypatch, capsys):
+def test_watch_in_a_terminal_the_view_is_drawn_over_until_ctrl_c(folder, monkeypatch, capsys):
     measured(folder, 0, 10)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setattr(time, "sleep", mock.Mock(side_effect=[None, KeyboardInterrupt]))

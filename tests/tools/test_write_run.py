@@ -40,7 +40,7 @@ def documented(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("command", documented("experiments.md"))
-def test_documented_commands_write_runs(command, request, tmp_path, monkeypatch):
+def test_write_run_documented_commands_write_runs(command, request, tmp_path, monkeypatch):
     """On data that is there, and on data that is not there yet; no initial weights are drawn, which are large."""
     pictures = request.getfixturevalue("styles" if "style" in command else "pictures")
     monkeypatch.setattr(write, "draw_weights", lambda nets, seed, file: file.touch())
@@ -55,5 +55,5 @@ def test_documented_commands_write_runs(command, request, tmp_path, monkeypatch)
     assert (tmp_path / "run" / "solver.prototxt").is_file()
 
 
-def test_documented_commands_were_found():
+def test_write_run_documented_commands_were_found():
     assert len(documented("experiments.md")) >= 6

@@ -1,4 +1,4 @@
-"""The Kubernetes profile: what its files name, and how its executor differs from Snakemake's."""
+"""The profiles of clusters: what their files name, and how Kubernetes' executor differs from Snakemake's."""
 
 import re
 import sys
@@ -9,11 +9,19 @@ import yaml
 
 from latent_domains.common.program import ROOT
 
-PROFILE = ROOT / "experiments" / "profiles" / "kubernetes"
-pytest.importorskip("snakemake_executor_plugin_kubernetes", reason="not installed (requirements/workflow.txt)")
+PROFILES = ROOT / "experiments" / "profiles"
+PROFILE = PROFILES / "kubernetes"
 
 
-def test_executor_begins_in_the_shared_folder_and_reads_the_log_of_a_pod_that_failed(monkeypatch):
+def test_slurm_profile_stops_a_training_before_its_time_limit_and_goes_on():
+    pytest.importorskip("snakemake_executor_plugin_slurm", reason="not installed (requirements/slurm.txt)")
+    profile = yaml.safe_load((PROFILES / "slurm" / "config.yaml").read_text())
+    assert profile["executor"] == "slurm" and profile["restart-times"] >= 1
+    assert any("--signal=TERM@" in resource for resource in profile["default-resources"])
+
+
+def test_kubernetes_executor_begins_in_the_shared_folder_and_reads_the_log_of_a_pod_that_failed(monkeypatch):
+    pytest.importorskip("snakemake_executor_plugin_kubernetes", reason="not installed (requirements/workflow.txt)")
     monkeypatch.syspath_prepend(PROFILE / "plugins")
     import snakemake_executor_plugin_kubernetes_volume as plugin
 
@@ -28,7 +36,7 @@ def test_executor_begins_in_the_shared_folder_and_reads_the_log_of_a_pod_that_fa
     assert not plugin.common_settings.implies_no_shared_fs and not plugin.common_settings.job_deploy_sources
 
 
-def test_the_manifest_and_the_profile_name_the_same_things():
+def test_kubernetes_manifest_and_profile_name_the_same_things():
     profile = yaml.safe_load((PROFILE / "config.yaml").read_text())
     kinds = {document["kind"]: document for document in yaml.safe_load_all((PROFILE / "workflow.yaml").read_text())}
     pod = kinds["Job"]["spec"]["template"]["spec"]
