@@ -14,7 +14,6 @@ PROFILE = PROFILES / "kubernetes"
 
 
 def test_slurm_profile_stops_a_training_before_its_time_limit_and_goes_on():
-    pytest.importorskip("snakemake_executor_plugin_slurm", reason="not installed (requirements/slurm.txt)")
     profile = yaml.safe_load((PROFILES / "slurm" / "config.yaml").read_text())
     assert profile["executor"] == "slurm" and profile["restart-times"] >= 1
     assert any("--signal=TERM@" in resource for resource in profile["default-resources"])
