@@ -71,15 +71,15 @@ def expect_caffemodel(file: Path) -> None:
     expect_file(file, f"a caffemodel{hint}")
 
 
-def at_hand(network: str, folder: Path, mirror: Path | None = None) -> Pretrained:
+def at_hand(network: str, folder: Path) -> Pretrained:
     """The weights that nets of a network begin from where ``folder`` keeps weights.
 
-    They are the first whose file or caffemodels are there or in a mirror folder; else the first choice, to be fetched.
+    They are the first found there or in the mirror folder; else the first choice, to be downloaded.
     """
 
     def is_here(weights: Pretrained) -> bool:
         made = folder.glob(f"{weights.name}*.caffemodel")
-        return is_at_hand(weights.file, folder, mirror) or any(weights.made(file.name) for file in made)
+        return is_at_hand(weights.file, folder) or any(weights.made(file.name) for file in made)
 
     choices = of_network(network)
     return next(filter(is_here, choices), choices[0])

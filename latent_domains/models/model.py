@@ -124,11 +124,11 @@ def open_net(net: NetParameter, phase: int) -> caffe.Net:
         return caffe.Net(str(file), phase)
 
 
-def check_definition(definition: NetParameter, said: str, phase: int = caffe.TEST) -> None:
+def check_definition(definition: NetParameter, said: str) -> None:
     """Raise ProgramError, beginning with ``said``, if Caffe refuses a net that is in no file of this Caffe's."""
     with as_file(definition) as file:
         try:
-            check_loads(file, phase)
+            check_loads(file)
         except ProgramError as error:
             raise ProgramError(str(error).replace(str(file), said)) from error
 

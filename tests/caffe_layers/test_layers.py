@@ -67,12 +67,7 @@ THREE = {"num_domains": 3}
         ("MDALayer", {"x": (6, 4), "w": (5, 3)}, THREE, "w has shape (5, 3); expected (6, 3)"),
         ("DomainAssignmentLayer", {"logits": (4, 2)}, {}, "lacks num_domains"),
         ("DomainAssignmentLayer", {"logits": (4, 2)}, {"num_domains": 2**31}, "num_domains is 2147483648; expected"),
-        (
-            "DomainAssignmentLayer",
-            {"logits": (4, 2)},
-            {**THREE, "first": 2},
-            "2 columns of logits from first 2 end at 4",
-        ),
+        ("DomainAssignmentLayer", {"logits": (4, 2)}, {**THREE, "first": 2}, "2 columns of logits from first 2"),
         ("DomainAssignmentLayer", {"logits": (4,)}, THREE, "logits has shape (4,)"),
         ("DomainAssignmentLayer", {"logits": (4, 2), "labels": (3,)}, THREE, "labels have shape (3,); expected (4,)"),
         ("DomainAssignmentLayer", {"logits": (4, 2), "labels": (4,), "more": (4,)}, THREE, "3 bottoms"),

@@ -52,6 +52,9 @@ def test_rows_are_hard_soft_or_unknown(lines, w, tmp_path):
     assert found.all_known == all(map(any, w)) and [picture for _, picture in found.pictures] == list("abc")[: len(w)]
 
 
+BOTH = "picture,domain,probability of domain 1,probability of domain 2"
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -64,14 +67,8 @@ def test_rows_are_hard_soft_or_unknown(lines, w, tmp_path):
         (["picture,x,y", "a,1,0", "b,1.5,-0.5"], "row 3: found the probabilities 1.5, -0.5, whose sum is 1, expected"),
         (["picture,x,y", "a,1,"], "row 2: found the probabilities 1, , expected numbers, or none"),
         (["picture,x,y", "a,nan,1"], "row 2: found the probabilities nan, 1"),
-        (
-            ["picture,domain,probability of domain 1,probability of domain 2", "a,1,0.4,0.6"],
-            "row 2: found the domain 1, but 2 is the most probable one",
-        ),
-        (
-            ["picture,domain,probability of domain 1,probability of domain 2", "a,3,,"],
-            "row 2: found the domain '3', expected a number from 1 to 2, or none",
-        ),
+        ([BOTH, "a,1,0.4,0.6"], "row 2: found the domain 1, but 2 is the most probable"),
+        ([BOTH, "a,3,,"], "row 2: found the domain '3', expected a number from 1 to 2"),
     ],
 )
 def test_a_row_that_says_no_domain(lines, words, tmp_path):
@@ -101,10 +98,7 @@ def test_pictures_are_found_by_their_paths(place, pictures, tmp_path):
         (["photo,dog/1.png", ",photo/dog/1.png"], "row 3: the picture 'photo/dog/1.png' is named twice, in row 2, too"),
         (["photo,dog/9.png"], "row 2: the picture 'dog/9.png' of photo is unknown, expected the path of a picture"),
         ([",dog/9.png"], "row 2: the picture 'dog/9.png' is unknown, expected the path of a picture from its source's"),
-        (
-            [",dog/1.png"],
-            "row 2: the picture 'dog/1.png' is unknown, expected one picture, found those of photo",
-        ),
+        ([",dog/1.png"], "row 2: the picture 'dog/1.png' is unknown, expected one picture, found those of photo"),
     ],
 )
 def test_pictures_that_are_missing_unknown_or_named_twice(lines, words, tmp_path):

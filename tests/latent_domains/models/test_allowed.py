@@ -44,10 +44,7 @@ def test_python_layers_are_our_three_alone(named: str):
         ('layer { name: "p" type: "Permute" permute_param { order: 0 } }', r"layer p \(Permute\) is not allowed"),
         ('name: "empty"', r"found no layer \{ … \}, expected a net's prototxt"),
         ('layer { name: "d" type: "Data" }', r"layer d \(Data\) is not allowed, expected"),
-        (
-            r'layer { name: "r" type: "ReLU" top: "\033[31m" }',
-            r"layer r \(ReLU\): found names with control characters, ",
-        ),
+        (r'layer { name: "r" type: "ReLU" top: "\033[31m" }', r"layer r \(ReLU\): found names with control"),
     ],
 )
 def test_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path):

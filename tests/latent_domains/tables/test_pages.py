@@ -99,10 +99,7 @@ TABLE = "<!-- from results/small: {} -->\n| | Photo | mean |\n| - | - | - |\n| {
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "A <!-- from results/small: mDA; {n} -->1<!-- end -->",
-            "found 1 markers 'from results/', 0 of them",
-        ),
+        ("A <!-- from results/small: mDA; {n} -->1<!-- end -->", "found 1 markers 'from results/', 0 of them"),
         (TABLE.format("{n}; {n}", "mda"), "line 1: small: found row 'mda', expected one of"),
         (TABLE.format("Art; {n}; {n}", "mDA"), "small: found column 'Art', expected Photo, "),
         (TABLE.format("mDA; accuracy", "mDA"), "found 'mDA; accuracy', expected templates"),

@@ -64,19 +64,10 @@ def averages() -> list[np.ndarray]:
         (digits(3).weights(0), "blob 0 of layer s h is 3×100, expected 2×100"),
         (changed(fc3_s_norm_1=None, fc4=None), "it has no fc3 s norm 1, fc4, expected"),
         (changed(fc5=[np.zeros((7, 100), np.float32)]), "blob 0 of layer fc5 is 7×100, expected 10×100"),
-        (
-            {**digits(3).weights(0), "s h": NET.weights(0)["s h"]},
-            "it has conv1 s norm 2, conv2 s norm 2, fc3 s norm 2, fc4 s norm 2, fc5 s norm 2 too, which",
-        ),
+        ({**digits(3).weights(0), "s h": NET.weights(0)["s h"]}, "it has conv1 s norm 2, conv2 s norm 2, fc3 s"),
         (changed(spare=[np.zeros(1, np.float32)]), "it has spare too, which the net has not"),
-        (
-            changed(fc4=[np.full((100, 100), np.nan, np.float32)]),
-            "blob 0 of layer fc4 holds values that are not finite",
-        ),
-        (
-            changed(fc3_s_norm_1=averages()),
-            "layer fc3 s norm 1 has statistics and a divisor of 0, .* the authors' older",
-        ),
+        (changed(fc4=[np.full((100, 100), np.nan, np.float32)]), "blob 0 of layer fc4 holds values that are not"),
+        (changed(fc3_s_norm_1=averages()), "layer fc3 s norm 1 has statistics and a divisor of 0, .* the"),
         (changed(fc3_bn=[np.ones(100, np.float32)] * 5), "layer fc3 bn has 5 blobs, expected 3"),
     ],
     ids=["k", "missing", "classes", "domains", "extra", "nan", "older fork", "older fork's BN"],
