@@ -46,6 +46,10 @@ def test_the_class_mean_counts_every_class_alike():
     assert Record(experiment={}, accuracy=0.5, targets=without).class_mean is None
 
 
+OTHER_SIZES = {f"of {k}": {"accuracy": 1, "confusion": np.eye(k, dtype=int).tolist()} for k in (2, 3)}
+OTHER_K = [{**USAGE, "iteration": 1}, {**USAGE, "iteration": 2, "counts": [[1, 0]], "share": [1.0, 0.0]}]
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
@@ -66,16 +70,7 @@ def test_the_class_mean_counts_every_class_alike():
                 ([[0, 0], [0, 0]], "confusion: found no image"),
             )
         ),
-        (
-            Record,
-            {
-                **OLD,
-                "targets": {
-                    n: {"accuracy": 1, "confusion": np.eye(k, dtype=int).tolist()} for n, k in (("a", 2), ("b", 3))
-                },
-            },
-            "targets: found confusion of 2 and 3 classes, expected the same",
-        ),
+        (Record, {**OLD, "targets": OTHER_SIZES}, "targets: found confusion of 2 and 3 classes, expected the same"),
         *(
             (Record, {**OLD, "domain_usage": {**USAGE, key: value}}, f"domain_usage: {key}")
             for key, value in (
@@ -89,24 +84,10 @@ def test_the_class_mean_counts_every_class_alike():
                 ("mean_probability", [[0.5, 0.5]]),
             )
         ),
-        (
-            Record,
-            {
-                **OLD,
-                "domain_usage_history": [
-                    {**USAGE, "iteration": 1},
-                    {**USAGE, "iteration": 2, "counts": [[1, 0]], "share": [1.0, 0.0]},
-                ],
-            },
-            "domain_usage_history: found several numbers of latent domains",
-        ),
+        (Record, {**OLD, "domain_usage_history": OTHER_K}, "domain_usage_history: found several numbers of latent"),
         (Training, {"seconds": 1, "sessions": [{}]}, "sessions[0]: found no started"),
         *(
-            (
-                Training,
-                {"seconds": 1, "weights": {"file": file}},
-                f"weights: file: found '{file}', expected a file's name",
-            )
+            (Training, {"seconds": 1, "weights": {"file": file}}, f"weights: file: found '{file}'")
             for file in ("/etc/x", "..", "")
         ),
         (Failure, {"reason": "full"}, "found no step, iteration, time"),
