@@ -184,7 +184,7 @@ def _say(images: TaskImages, experiment: Experiment, notes: Notes, jobs: int, *,
     if counted:
         notes.say(["the domains of the sources are counted before training (--k chooses their number)"])
     elif len(images.sources) == 1 and experiment.method.is_latent:
-        notes.say([f"one source, taken for an undivided mixture: {experiment.k} domains are looked for in it (--k)"])
+        notes.say([f"one source: it counts as a mixture of {experiment.k} domains (--k)"])
 
 
 def main() -> None:

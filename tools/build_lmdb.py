@@ -92,7 +92,7 @@ def _check_level(tree: ClassTree, out: Path) -> None:
         if found.sure:
             raise found.error(f"build an LMDB of each, as in {command}")
         name = found.folders[0].relative_to(tree.root)
-        print(f"note: {name} is taken for a class; if its folders {some(found.classes)} are the classes: {command}")
+        print(f"note: {name} counts as a class; if its folders {some(found.classes)} are the classes: {command}")
 
 
 def main() -> None:

@@ -61,7 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="a folder of pictures")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument("--k", type=positive, help="number of latent domains (default: counted, 1 to 8)")
-    parser.add_argument("--unlabelled", action="store_true", help="the folders in a SOURCE are no classes")
+    parser.add_argument("--unlabelled", action="store_true", help="the folders in a SOURCE are not classes")
     add_tree_option(parser)
     add_backbone_options(parser, features=False)
     add_data_option(parser, "folder of the data; ResNet18's weights are in DIR/weights")

@@ -15,7 +15,7 @@ from latent_domains.models.model import model_files
 from latent_domains.runs.lock import LOCK, check_unlocked, locked
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
-OTHERWISE = "choose another --out, or pass --force to begin anew"
+OTHERWISE = "choose another --out, or pass --force to start again"
 """What to do if a folder was begun otherwise."""
 
 
@@ -71,7 +71,7 @@ def held(paths: Paths) -> Iterator[None]:
     if folder.exists() and not folder.is_dir():
         raise ProgramError(f"{folder}: a file is there, expected a new or empty folder")
     if not settings.exists() and folder.is_dir() and not {each.name for each in folder.iterdir()} <= {LOCK}:
-        raise ProgramError(f"{folder}: holds other files and no {settings.name}, expected a new or empty folder")
+        raise ProgramError(f"{folder}: has other files but no {settings.name}, expected a new or empty folder")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         yield
@@ -90,7 +90,7 @@ def keep_settings(paths: Paths, settings: Mapping[str, Any], *, by_default: Coll
     try:
         there = read_json(file)
     except ProgramError as error:
-        raise ProgramError(f"{error} (pass --force to begin anew)") from error
+        raise ProgramError(f"{error} (pass --force to start again)") from error
     said = [key for key in settings if key in there and not (key in by_default and there[key] is None)]
     different = [key for key in said if settings[key] != there[key]]
     if different:
@@ -112,7 +112,9 @@ def check_goes_on(paths: Paths) -> None:
     """
     if not paths.is_begun:
         if left := paths.left:
-            raise ProgramError(f"{paths.root}: found {some(left)} of a training whose folder run is gone: {OTHERWISE}")
+            raise ProgramError(
+                f"{paths.root}: found {some(left)} of a training, but its folder run is missing: {OTHERWISE}"
+            )
         return
     folder = RunFolder.load(paths.run)
     if folder.data_folder.resolve() != paths.data.resolve():

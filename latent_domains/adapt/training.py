@@ -85,7 +85,10 @@ def check_begun(option: str | None, folder: RunFolder, converted: Path) -> None:
         return  # another option is refused before
     file = Path(option) if option else FOLDER / training.weights.file
     if not file.exists():
-        print(f"note: {file} is no longer there, so it is not compared with what the training began from", flush=True)
+        print(
+            f"note: {file} was removed, so it cannot be compared with the weights that the training started from",
+            flush=True,
+        )
         return
     if option:
         file = starting_weights(option, folder.experiment, converted)

@@ -57,7 +57,7 @@ def expect_gpu(option: str, gpu: int, names: Sequence[str]) -> None:
     """Raise ProgramError, beginning with ``option``, if ``gpu`` is no index of ``names``: Caffe would abort."""
     if gpu >= len(names):
         there = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
-        raise ProgramError(f"{option}: there is no GPU {gpu}; expected any of {there}")
+        raise ProgramError(f"{option}: found no GPU {gpu}, expected one of {there}")
 
 
 def why_no_gpu() -> str | None:

@@ -233,7 +233,7 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
             with env.begin(buffers=True) as transaction:
                 yield env, transaction
     except lmdb.Error as error:
-        raise ProgramError(f"{file}: {size} bytes that are no whole LMDB: {error}") from error
+        raise ProgramError(f"{file}: {size} bytes that are not a whole LMDB: {error}") from error
 
 
 def count(path: Path) -> int:
@@ -289,7 +289,9 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
                 datum = Datum.FromString(bytes(value))
             except DecodeError as error:
                 name = key_text(bytes(key))
-                raise ProgramError(f"{path}: record {name} holds no Datum: this is no LMDB of Caffe's") from error
+                raise ProgramError(
+                    f"{path}: record {name} is not a Datum: expected an LMDB for Caffe's Data layer"
+                ) from error
             yield bytes(key), datum
 
 
@@ -362,7 +364,7 @@ def describe(path: Path) -> Description:
             elif _storage(datum) != _storage(first) or not (datum.encoded or _size(datum) == shape):
                 same_size = False
         except ValueError as error:
-            raise ProgramError(f"{path}: record {key_text(key)} holds no image of Caffe's: {error}") from error
+            raise ProgramError(f"{path}: record {key_text(key)} is not an image for Caffe: {error}") from error
     if first is None or shape is None:
         raise ProgramError(f"{path}: an LMDB without records, expected at least one")
     return Description(counts.total(), shape, _storage(first), dict(sorted(counts.items())), same_size)

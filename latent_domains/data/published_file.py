@@ -62,7 +62,7 @@ def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *
             except OSError as error:
                 raise ProgramError(f"{target}: writing it failed: {error.strerror or error}") from error
         raise Unavailable(
-            f"{target.name} could not be had from its URLs (a folder that holds it can be named by "
+            f"{target.name} could not be downloaded from its URLs (name a folder that has it with "
             f"DATA_MIRROR):{''.join(failures)}"
         )
 
@@ -212,7 +212,9 @@ def in_package(file: PublishedFile) -> Path:
         parts = ()
     place = next((Path(part.locate()) for part in parts if part.name == file.name), None)
     if place is None or not place.is_file():
-        raise ProgramError(f"{file.name}: the Python package {file.package}, which holds it, is not here: make setup")
+        raise ProgramError(
+            f"{file.name}: the Python package {file.package}, which has it, is not installed: call make setup"
+        )
     file.check(place)
     return place
 

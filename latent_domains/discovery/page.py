@@ -61,7 +61,9 @@ def _domains(discovery: Discovery) -> Section:
     facts = [[latent_name(domain), *one.cells] for domain, one in enumerate(discovery.facts)]
     blocks.append(TableBlock("What differs by itself: medians and shares of 100 pictures of each", _FACTS, facts))
     if discovery.differs:
-        blocks.append(Text(f"The domains differ in {', '.join(discovery.differs)}: they may be no more than that."))
+        blocks.append(
+            Text(f"The domains differ in {', '.join(discovery.differs)}: this may be all that separates them.")
+        )
     blocks += [Text(f"{note[0].upper()}{note[1:]}.", note=True) for note in discovery.notes]
     if usage.has_true_domains:
         title = "Folders against latent domains"

@@ -101,7 +101,7 @@ def _read(file: Path) -> tuple[ModelProto, list[_External]]:
         model = onnx.load(str(file), load_external_data=False)
     except (DecodeError, OSError) as error:
         raise ProgramError(
-            f"{file}: {file.stat().st_size} bytes that are no ONNX model, or a truncated one: {one_line(error)}"
+            f"{file}: {file.stat().st_size} bytes that are not an ONNX model, or a truncated one: {one_line(error)}"
         ) from error
     if not model.graph.node:
         raise ProgramError(f"{file}: no ONNX model, or an empty one: its graph has no nodes")

@@ -137,7 +137,7 @@ def _read(weights: Path) -> tuple[NetParameter, bool]:
     try:
         param = NetParameter.FromString(data)
     except DecodeError as error:
-        raise ProgramError(f"{weights}: {len(data)} bytes that are no caffemodel, or a truncated one") from error
+        raise ProgramError(f"{weights}: {len(data)} bytes that are not a caffemodel, or a truncated one") from error
     del data  # AlexNet's is a quarter of a gigabyte
     found = [
         _unpack(blob, f"{weights}: blob {i} of layer {layer.name}")

@@ -97,7 +97,7 @@ def _why_no_curves(task: ComparedTask) -> str:
         )
     names = some([run.name for run in task.runs], 3) or task.name
     return (
-        f"No training log of {names} is here, so there are no curves: a kept record holds the end alone. Training the "
+        f"No training log of {names} is here, so there are no curves: a kept record has only the result. Training the "
         "run again writes RUN/train.log."
     )
 

@@ -87,6 +87,6 @@ def classes_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]
         why = "The records hold no confusion counts. With the run's snapshots: python -m tools.evaluate RUN."
         finished = [run.experiment for run in pictured if run.record]
         if finished and not any(experiment.task.tests for experiment in finished):
-            why = "The target's labels are not known, so nobody can say which classes are taken for which."
+            why = "The target's labels are not known, so no confusion matrix can be shown."
         blocks.append(Text(why, note=True))
     return Section("classes", "Classes", blocks)

@@ -162,7 +162,7 @@ def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapp
     for run in runs:
         if run.experiment not in table.runs:
             raise ProgramError(
-                f"{run.path}: its experiment ({run.experiment.name}) is none of the table's ({table.name}): "
+                f"{run.path}: its experiment ({run.experiment.name}) does not belong to the table ({table.name}): "
                 "leave it out, or report on it without --table"
             )
     for name in baselines:

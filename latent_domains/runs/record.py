@@ -303,7 +303,7 @@ def what_was_told(method: Method, usage: DomainUsage) -> str:
     if method.domains:
         return "in training the domains of a file were known"
     labels = "cluster of style" if method.reads_style else "domain"
-    return f"in training the branch was told the {labels} of about {100 * method.labelled_share:g} % of these images"
+    return f"in training the branch saw the {labels} of about {100 * method.labelled_share:g} % of these images"
 
 
 FILE = "records.jsonl"

@@ -38,7 +38,7 @@ def write_run(
     check_name(folder)
     there = is_run_folder(folder)
     if force and not there and not is_absent(folder):
-        raise ProgramError(f"{folder} is no run folder (it has no experiment.json): --force does not replace it")
+        raise ProgramError(f"{folder} is not a run folder (experiment.json is missing): --force does not replace it")
     with run_folder.locked() if there else nullcontext():
         _write(run_folder, solver_mode, force and there)
     return run_folder

@@ -32,7 +32,7 @@ def add_choice_options(parser: ArgumentParser) -> None:
 
 def _folder(text: str) -> str:
     if {"{", "}"}.intersection(text):
-        raise ArgumentTypeError(f"got {text!r}, expected no braces, between which Snakemake reads names of its own")
+        raise ArgumentTypeError(f"got {text!r}, expected no braces: Snakemake reads them as placeholders")
     return str(path(text))
 
 

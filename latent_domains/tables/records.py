@@ -173,7 +173,7 @@ def _check(where: str, record: Record, run: Run) -> None:
         raise ProgramError(f"{where}: {key}: found None, expected a number from 0 to 1")
     kind = "experiment" if isinstance(run, Experiment) else "baseline"
     if getattr(record, kind) is None:
-        raise ProgramError(f"{where}: it is of another run: found no {kind}")
+        raise ProgramError(f"{where}: it belongs to another run: found no {kind}")
     try:
         different = _differences(record, run)
     except ProgramError as error:
@@ -181,7 +181,7 @@ def _check(where: str, record: Record, run: Run) -> None:
     if different:
         name, found, expected = different[0]
         found = f"no {name}" if found is None else f"{name} {found!r}"
-        raise ProgramError(f"{where}: it is of another run: found {found}, expected {expected!r}")
+        raise ProgramError(f"{where}: it belongs to another run: found {found}, expected {expected!r}")
 
 
 def _differences(record: Record, run: Run) -> list[tuple[str, Any, Any]]:

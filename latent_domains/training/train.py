@@ -276,5 +276,5 @@ def loaded_from(folder: RunFolder, weights: Path) -> str:
                 f"{'caffe' if of_caffe else 'torch'}; that of the run is {folder.experiment.net.geometry}: "
                 "write the run again with the other --geometry"
             )
-    lists = {"loaded": some(fit.loaded), "begin anew": ", ".join(fit.missing), "not used": ", ".join(fit.unused)}
+    lists = {"loaded": some(fit.loaded), "start anew": ", ".join(fit.missing), "not used": ", ".join(fit.unused)}
     return harmless(f"{weights.name}: " + "; ".join(f"{what}: {names or 'none'}" for what, names in lists.items()))

@@ -142,7 +142,7 @@ def test_adapt_new_images_are_predicted_by_the_folder_the_run_and_the_model(labe
 
 def test_adapt_other_options_are_refused(labelled):
     for options, message in (
-        (("--k", 3), "--k was not given, is 3 (choose another --out, or pass --force to begin anew)"),
+        (("--k", 3), "--k was not given, is 3 (choose another --out, or pass --force to start again)"),
         (("--seed", 1, "--unlabelled"), "--unlabelled was False, is True; --seed was 0, is 1"),
     ):
         done = program(*arguments(labelled[0], *options))
@@ -175,7 +175,7 @@ def test_adapt_force_replaces_nothing_before_all_options_are_checked(labelled):
     before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
     for weights, message in (
         (folder / "typo.caffemodel", "no such file"),
-        (folder / "bad.caffemodel", "3 bytes that are no caffemodel"),
+        (folder / "bad.caffemodel", "3 bytes that are not a caffemodel"),
         (out / "model.caffemodel", "--force deletes it: copy it to another folder"),
     ):
         done = program(*arguments(folder, "--force", "--seed", 1, "--weights", weights))

@@ -122,7 +122,7 @@ def test_get_weights_weights_of_a_package(packages: Path, tmp_path: Path, monkey
     for package in ("weights", "no-such-package"):
         missing = PublishedFile("net.pth", "Lite0", HASHES, (), package=package)
         done = get(monkeypatch, missing, tmp_path / "other")
-        said = f"error: net.pth: the Python package {package}, which holds it, is not here: make setup\n"
+        said = f"error: net.pth: the Python package {package}, which has it, is not installed: call make setup\n"
         assert done.returncode == 1 and done.stderr == said
 
 
@@ -175,7 +175,7 @@ def test_get_weights_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     monkeypatch.setenv("DATA_MIRROR", str(tmp_path / "mirror"))
     done = program("get_weights", "resnet18", "--out", tmp_path / "out", "--num-domains", 2)
     assert done.returncode == 0, done.stderr
-    assert "note: torchvision's cannot be had: r.pth could not be had from its URLs (a folder" in done.stdout
+    assert "note: torchvision's cannot be had: r.pth could not be downloaded from its URLs (a folder" in done.stdout
     assert stand_in in done.stdout and f"{tmp_path}/out/cntk/r.onnx: CNTK's, sha1, sha256 as published" in done.stdout
     file, out = tmp_path / "out" / "cntk" / "r.onnx", tmp_path / "out" / "resnet18_cntk"
     assert converted == [(NETWORKS["resnet18"], file, out, [0, 2])] and file.read_bytes() == CONTENTS

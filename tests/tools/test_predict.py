@@ -108,7 +108,7 @@ def test_predict_an_onnx_file_beside_the_model_is_what_runs(model, images, tmp_p
     assert done.returncode == 1 and "small.v1.onnx: made of other weights than those in small.v1.caff" in done.stderr
     Path(files[2]).write_bytes(b"no model")
     done = program("predict", files[2], images, "--out", tmp_path / "none.csv")
-    assert done.returncode == 1 and "small.v1.onnx: 8 bytes that are no ONNX model" in done.stderr
+    assert done.returncode == 1 and "small.v1.onnx: 8 bytes that are not an ONNX model" in done.stderr
     assert not (tmp_path / "none.csv").exists()
 
 

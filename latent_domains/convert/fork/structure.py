@@ -231,7 +231,7 @@ def training_groups(graph: Graph, where: str) -> list[MDAGroup]:
     inside = {norm for group in found for norm in group.norms}
     multimodal = [node for node in graph.nodes if node.kind == MULTIMODAL]
     if not multimodal:
-        raise ProgramError(f"{where}, no layer is a {MULTIMODAL}: it is no net of the authors' fork")
+        raise ProgramError(f"{where}, no layer is a {MULTIMODAL}: expected a net of the authors' fork")
     if odd := [node.name for node in multimodal if node not in inside]:
         raise ProgramError(
             f"{where}: {MULTIMODAL} layers {', '.join(odd)} are used in another way than the fork's; expected a Slice "

@@ -197,9 +197,7 @@ def convert(
     chosen = {"mean": mean, "std": std, "channels": channels}
     chosen = {name: value for name, value in chosen.items() if value is not None}
     if found.pixels and chosen:
-        raise ProgramError(
-            f"{checkpoint}: {found.title}, which has pixels of its own: omit --mean, --std and --channels"
-        )
+        raise ProgramError(f"{checkpoint}: {found.title}, whose input is fixed: omit --mean, --std and --channels")
     standardisation = replace(standardisation_of(net.network, weights), **chosen)
     form, shape = input_of(found), net.own.size if net.own else input_of(found).shape[1:]
     mda_pixels = form.transform

@@ -145,7 +145,7 @@ class _Unpickler(pickle.Unpickler):
             case ("storage", str(kind), str(key), _, int(size), *rest) if self._make_storage and kind in _STORAGES:
                 if 0 <= size <= LARGEST and all(value is None for value in rest):
                     return self._make_storage(key, _STORAGES[kind], size)
-        raise CheckpointError("its pickle refers to something outside that is no whole storage of PyTorch's")
+        raise CheckpointError("its pickle refers to an external object that is not a whole storage of PyTorch")
 
 
 def _check_memo(file: BinaryIO) -> None:

@@ -104,7 +104,7 @@ def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDA
         if exact := chosen.get(f"{given}." if given else ""):
             chosen = {f"{given}." if given else "": exact}
         if not chosen:
-            raise CheckpointError(f"--prefix {escaped(prefix)}: no known net lies there, expected {_named(nets)}")
+            raise CheckpointError(f"--prefix {escaped(prefix)}: found no known net there, expected {_named(nets)}")
         nets = chosen
     if not nets:
         return dict(tensors), ()
@@ -113,7 +113,7 @@ def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDA
     if any(_differ(nets[first], nets[other]) for other in others):
         raise CheckpointError(f"nets that differ lie below {_named(nets)}: --prefix chooses one")
     left = [name for name in tensors if not name.startswith(tuple(nets))]
-    notes = [f"the net is what lies below {escaped(first)}"] if first else []
+    notes = [f"the net is below the prefix {escaped(first)}"] if first else []
     notes += [f"left out: {some(map(escaped, left), 5)}"] if left else []
     return nets[first], tuple(notes)
 

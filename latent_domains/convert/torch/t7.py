@@ -69,7 +69,7 @@ def _register(name: str, dtype: np.dtype) -> None:
         if numbers is None or axes == 0:
             return np.empty(0, dtype)
         if not isinstance(numbers, np.ndarray) or numbers.dtype != dtype:
-            raise CheckpointError(f"a torch.{name}Tensor without a storage of its own kind")
+            raise CheckpointError(f"a torch.{name}Tensor whose storage has another type")
         return strided(numbers, offset, shape, strides)
 
     torchfile.register_handler(f"torch.{name}Storage".encode())(storage)

@@ -43,7 +43,9 @@ def test_check_goes_on_does_not_mix_results_of_a_run_that_somebody_deleted_with_
     paths = Paths(tmp_path / "task")
     paths.baselines.mkdir(parents=True)
     paths.domains.touch()
-    message = f"^{paths.root}: found domains.csv, baselines of a training whose folder run is gone: choose another"
+    message = (
+        f"^{paths.root}: found domains.csv, baselines of a training, but its folder run is missing: choose another"
+    )
     with pytest.raises(ProgramError, match=message):
         check_goes_on(paths)
 

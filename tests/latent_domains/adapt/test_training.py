@@ -62,7 +62,7 @@ def test_starting_weights_at_random_and_of_a_caffemodel(tmp_path):
     for name, message in (
         ("none.caffemodel", "none.caffemodel: no such file, expected weights to begin with, or none"),
         ("there.pth", "there.pth: expected a caffemodel for alexnet"),
-        ("bad.caffemodel", "bad.caffemodel: 3 bytes that are no caffemodel, or a truncated one"),
+        ("bad.caffemodel", "bad.caffemodel: 3 bytes that are not a caffemodel, or a truncated one"),
     ):
         with pytest.raises(ProgramError, match=message):
             starting_weights(str(tmp_path / name), experiment("alexnet"), tmp_path)
@@ -158,7 +158,7 @@ def test_check_begun_compares_with_the_file_that_training_began_from(folder, tmp
         check_begun(option, run, tmp_path)
     file.unlink()
     check_begun(option, run, tmp_path)
-    said = f"note: {file} is no longer there, so it is not compared with what the training began from\n"
+    said = f"note: {file} was removed, so it cannot be compared with the weights that the training started from\n"
     assert capsys.readouterr().out == said
 
 

@@ -159,7 +159,7 @@ def test_what_is_no_lmdb_is_named(tmp_path, reader):
     assert names(folder) == []
     for contents in (b"", b"short", b"garbage " * 4096):
         (folder / "data.mdb").write_bytes(contents)
-        with pytest.raises(ProgramError, match=rf"data\.mdb: {len(contents)} bytes that are no whole LMDB"):
+        with pytest.raises(ProgramError, match=rf"data\.mdb: {len(contents)} bytes that are not a whole LMDB"):
             reader(folder)
 
 
@@ -184,7 +184,7 @@ def test_records_that_are_no_datums_are_named(tmp_path):
         lmdb_io.describe(raw_lmdb(tmp_path / "text", a=b"\xffno datum"))
     good, short = (Datum(channels=1, height=2, width=2, data=b"1" * n).SerializeToString() for n in (4, 3))
     path = raw_lmdb(tmp_path / "short", a=good, b=short)
-    with pytest.raises(ProgramError, match=r"record 'b' holds no image of Caffe's: 3 values for 1×2×2"):
+    with pytest.raises(ProgramError, match=r"record 'b' is not an image for Caffe: 3 values for 1×2×2"):
         lmdb_io.describe(path)
     with pytest.raises(ProgramError, match=r"record 'b': 3 bytes of data, expected 1×2×2"):
         lmdb_io.read_images(path)

@@ -166,7 +166,7 @@ def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match="a folder, expected a model's"):
         read_model(net, tmp_path)
     weights.write_bytes(weights.read_bytes()[:-40])
-    with pytest.raises(ProgramError, match=r"m\.caffemodel: \d+ bytes that are no caffemodel"):
+    with pytest.raises(ProgramError, match=r"m\.caffemodel: \d+ bytes that are not a caffemodel"):
         read_model(net, weights)
     net.write_text(net.read_text().replace('bottom: "data"', 'bottom: "date"'))
     with pytest.raises(ProgramError, match=r"m\.prototxt: Caffe refuses this net.*[Uu]nknown bottom blob 'date'"):

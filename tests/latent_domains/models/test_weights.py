@@ -180,7 +180,7 @@ def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     ("data", "message"),
     [
         (b"", "none of the layers conv, ip, found no layer at all"),
-        (b"version https://git-lfs.github.com/spec/v1\n", "43 bytes that are no caffemodel"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "43 bytes that are not a caffemodel"),
         (b"\x89HDF\r\n\x1a\n" + bytes(100), "an HDF5 file, expected a binary caffemodel"),
     ],
 )

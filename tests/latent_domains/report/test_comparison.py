@@ -110,7 +110,7 @@ def test_the_best_candidate_is_not_known_before_all_are_tried(tmp_path):
 def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml")
     path = write_record(tmp_path / "r.json", make_experiment("digits", "mda", k=7), 0.5)
-    with pytest.raises(ProgramError, match=r"r\.json: its experiment \(mda_k7_seed0\) is none of the table's"):
+    with pytest.raises(ProgramError, match=r"r\.json: its experiment \(mda_k7_seed0\) does not belong to the table"):
         group_runs_of_table(table, load_runs([path])[0], {})
     with pytest.raises(ProgramError, match="gong2013_x: the table digits has no such baseline"):
         group_runs_of_table(table, [], {"gong2013_x": 0.5})

@@ -92,4 +92,4 @@ def test_runs_whose_branch_was_told_domains_are_named(tmp_path):
     files = [write_record(tmp_path / f"{run.name}.json", run, 0.5) for run in experiments]
     section = domains.discovery_section(group_runs(load_runs(files)[0]), [])
     (told,) = (block.text for block in section.blocks if isinstance(block, Text) and "was told" in block.text)
-    assert told == f"{files[1].stem}: in training the branch was told the domain of about 25 % of these images."
+    assert told == f"{files[1].stem}: in training the branch saw the domain of about 25 % of these images."

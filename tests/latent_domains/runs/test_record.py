@@ -123,7 +123,7 @@ def test_shares_of_the_domains():
 def test_labels_that_the_branch_learnt_from_are_told():
     """Purity of images whose domains were told is no discovery."""
     trained, held_out = (domain_usage({"a": one_hot([0], 2), "b": one_hot([1], 2)}, held_out=h) for h in (False, True))
-    said = "in training the branch was told the {} of about 35 % of these images"
+    said = "in training the branch saw the {} of about 35 % of these images"
     known, style = (small(method="mda", **{share: 0.35}).method for share in ("known_share", "style_share"))
     assert what_was_told(known, trained) == said.format("domain")
     assert what_was_told(style, trained) == said.format("cluster of style")

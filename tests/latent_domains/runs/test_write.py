@@ -73,7 +73,7 @@ def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_pat
 def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()
-    with pytest.raises(ProgramError, match=r"thesis is no run folder .* --force does not replace it"):
+    with pytest.raises(ProgramError, match=r"thesis is not a run folder .* --force does not replace it"):
         write_run(small(), tmp_path / "thesis", data=tiny_data, force=True)
     assert (tmp_path / "thesis" / "chapter1").exists()
     folder = write_run(small(), tmp_path / "run", data=tiny_data)

@@ -232,7 +232,7 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
 def test_a_purity_of_images_whose_domains_were_told_says_so(tmp_path):
     table = small_table(tmp_path, TEXT.replace("{method: mda}", "{method: mda, known_share: 0.5}"))
     run = table.rows[0].cells[0].candidates[0].runs[0]
-    said = "purity and NMI: in training the branch was told the domain of about 50 % of these images"
+    said = "purity and NMI: in training the branch saw the domain of about 50 % of these images"
     for held_out in (True, False):
         write_record(tmp_path / "runs", run, 0.8, domain_usage=usage(0, 50, held_out=held_out))
         assert (said in table_text(table, results(table, tmp_path))) != held_out
@@ -355,11 +355,11 @@ def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
     other = tmp_path / "runs" / "digits" / second.name / "record.json"
     other.parent.mkdir()
     other.write_text(file.read_text())
-    assert "it is of another run: found seed 0, expected 1" in why(table, tmp_path, row=2)
+    assert "it belongs to another run: found seed 0, expected 1" in why(table, tmp_path, row=2)
     record = json.loads(file.read_text())
     del record["baseline"]["classifier"], record["baseline"]["dimension"]
     file.write_text(json.dumps(record))
-    assert "it is of another run: found no classifier, expected '1nn'" in why(table, tmp_path, row=2)
+    assert "it belongs to another run: found no classifier, expected '1nn'" in why(table, tmp_path, row=2)
 
 
 def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):

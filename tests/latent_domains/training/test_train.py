@@ -217,7 +217,7 @@ def test_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny
     done = program("train", "--threads", "1", "--weights", kept, second.path)
     assert done.returncode == 0, done.stderr
     said = (
-        r"kept.caffemodel: loaded: conv1, conv1_scale, .*; begin anew: conv1_mda, .*domain_fc4; not used: odd\\x1b\[2J"
+        r"kept.caffemodel: loaded: conv1, conv1_scale, .*; start anew: conv1_mda, .*domain_fc4; not used: odd\\x1b\[2J"
     )
     assert re.search(said, done.stderr + done.stdout)
     after = caffe_pb2.NetParameter.FromString(second.latest_snapshot().model.read_bytes())

@@ -80,7 +80,7 @@ REFUSED = {
     "old layers": (lambda _: 'layers { name: "a" type: RELU bottom: "a" top: "a" }', "are of Caffe's old format"),
     "a plain net": (
         lambda _: 'layer { name: "a" type: "Input" top: "a" input_param { shape { dim: 1 } } }',
-        "no layer is a MultiModalBatchNorm: it is no net of the authors' fork",
+        "no layer is a MultiModalBatchNorm: expected a net of the authors' fork",
     ),
     "images of no size": (
         lambda text: text.replace("crop_size: 28", "").replace("new_height: 32 new_width: 32", ""),

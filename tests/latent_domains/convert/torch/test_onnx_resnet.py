@@ -240,7 +240,7 @@ def test_other_nets(tmp_path):
     ):
         read_checkpoint(file, head=True)
     file.write_bytes(file.read_bytes()[:-20])
-    with pytest.raises(ProgramError, match=r"other\.onnx: \d+ bytes that are no ONNX model, or a truncated one"):
+    with pytest.raises(ProgramError, match=r"other\.onnx: \d+ bytes that are not an ONNX model, or a truncated one"):
         read_checkpoint(file, head=True)
 
 

@@ -142,7 +142,7 @@ FC = {"fc.weight": TENSOR, "fc.bias": TENSOR}
 def test_the_only_net(saved, prefix, left):
     found, notes = find_net(named_tensors(saved))
     assert {"layer1.0.conv1.weight", "_conv_stem.weight"} & set(found) and not any("module" in name for name in found)
-    expected = [f"the net is what lies below {prefix}"] if prefix else []
+    expected = [f"the net is below the prefix {prefix}"] if prefix else []
     assert list(notes) == expected + ([f"left out: {', '.join(left)}"] if left else [])
 
 
@@ -150,7 +150,7 @@ def test_a_net_that_is_kept_twice_is_read_once():
     """As DomainBed does: the featurizer, and the net that it is a part of."""
     saved = {"model_dict": below("featurizer.network.", net()) | below("network.0.network.", net())}
     found, notes = find_net(named_tensors(saved))
-    assert set(found) == set(net()) and notes == ("the net is what lies below model_dict.featurizer.network.",)
+    assert set(found) == set(net()) and notes == ("the net is below the prefix model_dict.featurizer.network.",)
 
 
 MOCO = {"state_dict": below("module.encoder_q.", net()) | below("module.encoder_k.", net(2)) | {"module.queue": TENSOR}}
@@ -165,13 +165,13 @@ def test_nets_that_differ_need_a_choice(prefix):
     ):
         find_net(tensors)
     found, notes = find_net(tensors, prefix)
-    assert found["conv1.weight"].max() == 2 and notes[0] == "the net is what lies below state_dict.module.encoder_k."
+    assert found["conv1.weight"].max() == 2 and notes[0] == "the net is below the prefix state_dict.module.encoder_k."
     assert notes[1].startswith("left out: state_dict.module.encoder_q.conv1.weight, ")
 
 
 def test_a_prefix_of_no_net():
     with pytest.raises(
-        CheckpointError, match=r"^--prefix model: no known net lies there, expected state_dict\..*_q\.,"
+        CheckpointError, match=r"^--prefix model: found no known net there, expected state_dict\..*_q\.,"
     ):
         find_net(named_tensors(MOCO), "model")
     with pytest.raises(CheckpointError, match=r"^--prefix encoder: no known net lies there"):
