@@ -180,7 +180,7 @@ def test_an_lmdb_that_is_cut_short_or_has_more_bytes_is_named(tmp_path):
 def test_records_that_are_no_datums_are_named(tmp_path):
     with pytest.raises(ProgramError, match="empty: an LMDB without records"):
         lmdb_io.describe(raw_lmdb(tmp_path / "empty"))
-    with pytest.raises(ProgramError, match=r"record 'a' holds no Datum"):
+    with pytest.raises(ProgramError, match=r"record 'a' is not a Datum"):
         lmdb_io.describe(raw_lmdb(tmp_path / "text", a=b"\xffno datum"))
     good, short = (Datum(channels=1, height=2, width=2, data=b"1" * n).SerializeToString() for n in (4, 3))
     path = raw_lmdb(tmp_path / "short", a=good, b=short)

@@ -112,7 +112,7 @@ def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
     with pytest.raises(ProgramError) as failure:
         published_file.download(urls, tmp_path / "file", check, pause=0)
     lines = str(failure.value).splitlines()
-    assert re.fullmatch(r"file could not be downloaded from its URLs \(.* by DATA_MIRROR\):", lines[0])
+    assert re.fullmatch(r"file could not be downloaded from its URLs \(.* with DATA_MIRROR\):", lines[0])
     assert [line.split(": ", 1)[0].strip() for line in lines[1:]] == urls
     assert "HTTP Error 404" in lines[1] and "wrong contents of 14 bytes" in lines[2]
     assert re.search(r"the connection ended after \d+ of 512000 bytes", lines[3])

@@ -87,9 +87,9 @@ def test_of_one_source_there_is_no_nmi(tmp_path):
         assert [row[2:] for row in table.rows] == [[nmi, "100.0, 0.0"]] * 2
 
 
-def test_runs_whose_branch_was_told_domains_are_named(tmp_path):
+def test_discovery_section_names_runs_whose_branch_saw_domains(tmp_path):
     experiments = [make_experiment("digits", "mda", k=2, known_share=share) for share in (0, 0.25)]
     files = [write_record(tmp_path / f"{run.name}.json", run, 0.5) for run in experiments]
     section = domains.discovery_section(group_runs(load_runs(files)[0]), [])
-    (told,) = (block.text for block in section.blocks if isinstance(block, Text) and "was told" in block.text)
-    assert told == f"{files[1].stem}: in training the branch saw the domain of about 25 % of these images."
+    (named,) = (block.text for block in section.blocks if isinstance(block, Text) and "branch saw" in block.text)
+    assert named == f"{files[1].stem}: in training the branch saw the domain of about 25 % of these images."
