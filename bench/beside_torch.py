@@ -63,7 +63,7 @@ _GPU_STEPS = 10
 
 
 def has_torch() -> bool:
-    """Whether PyTorch is installed. These rows need it, the project does not."""
+    """Say whether PyTorch is installed. These rows need it, the project does not."""
     return importlib.util.find_spec("torch") is not None
 
 
@@ -82,7 +82,10 @@ class Where:
 
 
 def rows() -> list[SpeedRow]:
-    """An iteration's time in Caffe with mDA, divided by PyTorch's. A row's name ends with the number of threads."""
+    """Return an iteration's time in Caffe with mDA, divided by PyTorch's.
+
+    A row's name ends with the number of threads.
+    """
     return [
         _row(net, norm, str(threads), goal if threads == 2 else None, Where(threads))
         for threads in (2, 1)
@@ -91,7 +94,7 @@ def rows() -> list[SpeedRow]:
 
 
 def gpu_rows(number: int) -> list[SpeedRow]:
-    """The same on this GPU: in float32, and with TF32 on both sides."""
+    """Return the same on this GPU: in float32, and with TF32 on both sides."""
     return [
         _row(net, norm, precision, goal, Where(gpu=number, tf32=tf32))
         for precision, tf32 in (("float32", False), ("tf32", True))
@@ -139,7 +142,7 @@ def _caffe(settings: Mapping[str, Any], where: Where) -> Step:
 
 
 def _torch(settings: Mapping[str, Any], plain: bool, where: Where) -> Step:
-    """The same iterations in PyTorch."""
+    """Return the same iterations in PyTorch."""
     import torch
 
     torch.set_num_threads(where.threads)
@@ -173,7 +176,7 @@ def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "t
 def take_turns(
     sides: Mapping[str, Side], threads: int, extent: Extent, variables: Mapping[str, str]
 ) -> dict[str, Best]:
-    """The best times of each side, by its name.
+    """Return the best times of each side, by its name.
 
     After one round that does not count, the sides take turns for three times the extent's seconds, at least _ROUNDS
     rounds. For the smallest extent each does one step, in this process unless ``variables`` of the environment are

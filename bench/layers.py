@@ -79,7 +79,10 @@ _ON_A_GPU: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 
 
 
 def cpu_rows() -> list[SpeedRow]:
-    """The rows of the layers on a CPU. Behind convolutions the goal of BatchNorm / mDA is 1: there mDA does more."""
+    """Return the rows of the layers on a CPU.
+
+    Behind convolutions the goal of BatchNorm / mDA is 1: there mDA does more.
+    """
     rows = []
     for prefix, what, make, at_most, goal, goal_of_fc in (
         ("batchnorm", "BatchNorm / mDA", _mda_and_batch_norm, False, 1, 1.5),
@@ -94,7 +97,7 @@ def cpu_rows() -> list[SpeedRow]:
 
 
 def gpu_rows(device: TimedDevice) -> list[SpeedRow]:
-    """The rows of the layers on a GPU, with goals for the largest blob and the whole iteration."""
+    """Return the rows of the layers on a GPU, with goals for the largest blob and the whole iteration."""
     rows = []
     for shape in _ON_A_GPU:
         goals = (1.5, 1.0) if shape == _ON_A_GPU[0] else (None, None)

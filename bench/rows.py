@@ -27,7 +27,7 @@ class Extent:
     smallest: bool = False
 
     def shape(self, shape: Shape) -> Shape:
-        """The shape of a blob: ``shape``, or a small one for the smallest extent."""
+        """Return the shape of a blob: ``shape``, or a small one for the smallest extent."""
         return tuple(min(size, 4) for size in shape) if self.smallest else shape
 
 
@@ -43,7 +43,7 @@ class TimedDevice:
     make_copy: Callable[[int], Step] | None = None
 
     def repeated(self, step: Step) -> Step:
-        """A function that starts all steps and waits once."""
+        """Return a function that starts all steps and waits once."""
 
         def run_steps() -> None:
             for _ in range(self.steps):
@@ -76,7 +76,7 @@ class SpeedRow:
     measure: Callable[[Extent], Measured]
 
     def met(self, value: float) -> bool:
-        """Whether ``value`` meets the goal."""
+        """Say whether ``value`` meets the goal."""
         if self.goal is None:
             return True
         return value <= self.goal if self.at_most else value >= self.goal
@@ -102,7 +102,9 @@ def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, 
 
 
 def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CPU) -> Callable[[Extent], Measured]:
-    """A function that measures a row: the time of the first step of ``make(extent)``, divided by the second's."""
+    """Return a function that measures a row: the time of the first step of
+    ``make(extent)``, divided by the second's.
+    """
 
     def measure(extent: Extent) -> Measured:
         steps = make(extent)
@@ -114,7 +116,10 @@ def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CP
 
 
 def choose(rows: Sequence[SpeedRow], patterns: Sequence[str] | None) -> list[SpeedRow]:
-    """The rows whose names match one of the patterns; without patterns all. Raises ProgramError if none matches."""
+    """Return the rows whose names match one of the patterns; without patterns all.
+
+    Raises ProgramError if none matches.
+    """
     chosen = [row for row in rows if not patterns or any(fnmatch(row.name, pattern) for pattern in patterns)]
     if not chosen:
         names = ", ".join(row.name for row in rows)

@@ -90,7 +90,7 @@ class TorchTwin(torch.nn.Module):
         self._last = {name: i for i, (_, bottoms, _) in enumerate(self._steps) for name in bottoms}
 
     def forward(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The blobs that no layer reads."""
+        """Return the blobs that no layer reads."""
         values = dict(inputs)
         for i, (step, bottoms, tops) in enumerate(self._steps):
             made = step(*(values[name] for name in bottoms))
@@ -101,7 +101,7 @@ class TorchTwin(torch.nn.Module):
         return values
 
     def loss(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """The weighted sum of the losses among ``outputs``."""
+        """Return the weighted sum of the losses among ``outputs``."""
         return sum(weight * outputs[name] for name, weight in self.loss_weights.items())
 
     def _step(self, layer: LayerParameter, blobs: Sequence[Array]) -> Step:

@@ -31,14 +31,14 @@ RATE = 1e-8
 
 
 def settings(name: str, *, smallest: bool = False) -> dict[str, Any]:
-    """The settings in NETS, or those of a ``smallest`` net like it."""
+    """Return the settings in NETS, or those of a ``smallest`` net like it."""
     if not smallest:
         return NETS[name]
     return {**NETS[name], "batch_size": 8, "image_size": SMALLEST_IMAGES if "network" in NETS[name] else None}
 
 
 def net_in_memory(*, with_mda: bool = True, **settings: Any) -> NetParameter:
-    """The training net of an experiment with these settings, with Input layers in place of Data layers.
+    """Return the training net of an experiment with these settings, with Input layers in place of Data layers.
 
     Without mDA, Caffe's BatchNorm replaces every mDA layer. All else stays, also the branch.
     """
@@ -60,7 +60,7 @@ def net_in_memory(*, with_mda: bool = True, **settings: Any) -> NetParameter:
 
 
 def make_solver(net: NetParameter, base_lr: float = RATE) -> caffe.SGDSolver:
-    """A solver of ``net``, whose inputs hold fixed random images and labels."""
+    """Return a solver of ``net``, whose inputs hold fixed random images and labels."""
     with tempfile.TemporaryDirectory() as folder:
         train, solver_file = Path(folder, "train.prototxt"), Path(folder, "solver.prototxt")
         train.write_text(text_format.MessageToString(net))
@@ -80,6 +80,8 @@ def make_solver(net: NetParameter, base_lr: float = RATE) -> caffe.SGDSolver:
 
 
 def iteration(net: NetParameter) -> Callable[[], None]:
-    """A function that does one solver iteration (forward, backward, update) of ``net`` on fixed random images."""
+    """Return a function that does one solver iteration (forward, backward,
+    update) of ``net`` on fixed random images.
+    """
     solver = make_solver(net)
     return lambda: solver.step(1)

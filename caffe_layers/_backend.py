@@ -67,7 +67,10 @@ class Backend:
 
 
 def current() -> "Device | None":
-    """The device that Caffe computes on, None for the CPU. Raises RuntimeError in GPU mode if CuPy cannot be used."""
+    """Return the device that Caffe computes on, None for the CPU.
+
+    Raises RuntimeError in GPU mode if CuPy cannot be used.
+    """
     import caffe  # not above: the mathematics works in this module's arrays, and also runs where there is no Caffe
 
     # A Caffe without this function is not our build: its blobs are read on the host, as Caffe's own Python layers do.

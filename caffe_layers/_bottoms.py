@@ -12,12 +12,15 @@ SLACK = 0.05
 
 
 def role(kind: str, layer: Any) -> str:
-    """The beginning of a message: the layer's type, and its name if Caffe tells it (our build does)."""
+    """Return the beginning of a message: the layer's type, and its name if Caffe tells it (our build does)."""
     return f'{kind} "{layer.name}"' if hasattr(layer, "name") else kind
 
 
 def shape(blob: Any) -> tuple[int, ...]:
-    """A blob's shape. Each forward asks for it, and by index it takes a quarter of the time of pycaffe's iterator."""
+    """Return a blob's shape.
+
+    Each forward asks for it, and by index it takes a quarter of the time of pycaffe's iterator.
+    """
     axes = blob.shape
     return tuple(axes[axis] for axis in range(len(axes)))
 
@@ -51,23 +54,25 @@ def check_labels_shape(role: str, shape: tuple[int, ...], rows: int) -> None:
 
 
 def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:
-    """The message for a label that is not -1 or 0 to ``limit`` - 1 (None: no limit)."""
+    """Return the message for a label that is not -1 or 0 to ``limit`` - 1 (None: no limit)."""
     top = "0, 1, 2, …" if limit is None else f"0 to {limit - 1}"
     return f"{role}: label {row} is {value:g}; expected {top}, or -1 for unknown"
 
 
 def not_probabilities(role: str, found: str) -> str:
-    """The message for a row or column of w that does not hold probabilities."""
+    """Return the message for a row or column of w that does not hold probabilities."""
     return f"{role}: {found}; expected probabilities that sum to 1"
 
 
 def cancelled(domain: int, mass: float) -> str:
-    """The message for a column of w whose negative entries are larger than its sum, so that the sum says nothing."""
+    """Return the message for a column of w whose negative entries are larger than
+    its sum, so that the sum says nothing.
+    """
     return f"column {domain} of w sums to {mass:g}, less than its entries below zero take away"
 
 
 def not_finite(role: str, where: str, value: float, *, kept: bool = True) -> str:
-    """The message for an x that is not finite, which would spoil the running statistics for ever.
+    """Return the message for an x that is not finite, which would spoil the running statistics for ever.
 
     ``kept``: whether these are as before the batch, in all channels.
     """
@@ -80,5 +85,5 @@ def not_finite(role: str, where: str, value: float, *, kept: bool = True) -> str
 
 
 def in_place(role: str) -> str:
-    """The message for a layer whose top is its bottom."""
+    """Return the message for a layer whose top is its bottom."""
     return f"{role}: top and bottom are one blob; expected a top of its own (not in place)"

@@ -178,7 +178,7 @@ class Rows:
         self._run(self._kernels.row_input_gradient, x, g, centre, scale, slope, offset, dx)
 
     def _expected_mean(self, w: Array, mean: Array, work: Array) -> Array:
-        """Each row's Σ_d w_id μ_dc, rounded to float32; ``work`` is overwritten.
+        """Return each row's Σ_d w_id μ_dc, rounded to float32; ``work`` is overwritten.
 
         The affine maps subtract it from x first, so that rows with a large mean lose no digits.
         """

@@ -68,7 +68,7 @@ class CpuEntropy:
         return entropy(self._log_p)[self._counts].sum() / self._number
 
     def _gradient(self) -> Array:
-        """That of the logits (N×K×T), times the number of predictions that count."""
+        """Return that of the logits (N×K×T), times the number of predictions that count."""
         return entropy_gradient(self._log_p)
 
 

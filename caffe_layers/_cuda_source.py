@@ -23,7 +23,7 @@ def source(name: str) -> str:
 
 
 def translated(text: str) -> str:
-    """The functions of a Python module as C++ functions of doubles; each has to be one return statement.
+    """Return the functions of a Python module as C++ functions of doubles; each has to be one return statement.
 
     Raises ValueError, with the line, for Python that has no translation.
     """

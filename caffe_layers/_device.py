@@ -41,35 +41,35 @@ class Device(Protocol):
     """What the layers ask of a GPU. Nothing here waits for the GPU."""
 
     def data(self, blob: Any, shape: tuple[int, ...], first: int = 0) -> Array:
-        """The blob's data, from its element ``first`` on, as a float32 array of ``shape``, without a copy.
+        """Return the blob's data, from its element ``first`` on, as a float32 array of ``shape``, without a copy.
 
         The same memory and shape give the same object. Raises RuntimeError if Caffe has it on another device.
         """
 
     def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
-        """The blob's diff, likewise."""
+        """Return the blob's diff, likewise."""
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """An uninitialised array."""
+        """Return an uninitialised array."""
 
     def ones(self, shape: tuple[int, ...]) -> Array:
-        """A float32 array of ones."""
+        """Return a float32 array of ones."""
 
     def scratch(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Array:
-        """An array that all layers share (see ``_scratch.Pool``)."""
+        """Return an array that all layers share (see ``_scratch.Pool``)."""
 
     def fault(self) -> tuple[Array, NDArray[np.uint64]]:
-        """A word of host memory that kernels can write: the argument for them, and the host's view of it."""
+        """Return a word of host memory that kernels can write: the argument for them, and the host's view of it."""
 
     def kernels(self, source: str, **macros: str | int) -> Kernels:
-        """The kernels of ``caffe_layers/SOURCE.cu``, compiled once for each set of macros."""
+        """Return the kernels of ``caffe_layers/SOURCE.cu``, compiled once for each set of macros."""
 
     def active(self) -> Any:
-        """A context in which arrays are made and kernels started on Caffe's device and stream."""
+        """Return a context in which arrays are made and kernels started on Caffe's device and stream."""
 
 
 def gpu() -> Device:
-    """The GPU that Caffe computes on. Raises RuntimeError if CuPy cannot be used."""
+    """Return the GPU that Caffe computes on. Raises RuntimeError if CuPy cannot be used."""
     # A thread has one current device in CUDA: CuPy sees the one that Caffe chose.
     return _gpu(_cupy().cuda.runtime.getDevice())
 

@@ -64,7 +64,7 @@ def inverse_deviation(variance, eps, mass):
 
 @_inner
 def unbiased_factor(mass, size):
-    """The factor m / (m - 1), m = W_d S, that makes a variance of m values unbiased; 1 where m <= 1.
+    """Return the factor m / (m - 1), m = W_d S, that makes a variance of m values unbiased; 1 where m <= 1.
 
     It is at most 2, its value for m = 2. Else a domain whose mass is just above one value would add one huge term to
     its running variance.

@@ -22,7 +22,7 @@ def inverse_deviation(variance, eps):
 
 
 def affine_offset(scale, centre, shift):
-    """The offset in y = scale (x - centre) + offset, where ``shift`` is Σ_d w r μ (Eq. 3)."""
+    """Return the offset in y = scale (x - centre) + offset, where ``shift`` is Σ_d w r μ (Eq. 3)."""
     return scale * centre - shift
 
 
@@ -42,12 +42,12 @@ def variance_gradient(inverse, grad_dot):
 
 
 def weight_gradient_term(x, grad, mean, variance, inverse, grad_mean, grad_variance):
-    """What one value adds to ∂w of a domain: (r g + ∂μ/W) (x - μ) + ∂σ²/W ((x - μ)² - σ²)."""
+    """Return what one value adds to ∂w of a domain: (r g + ∂μ/W) (x - μ) + ∂σ²/W ((x - μ)² - σ²)."""
     return (inverse * grad + grad_mean) * (x - mean) + grad_variance * ((x - mean) * (x - mean) - variance)
 
 
 def linear(grad_mean, grad_variance, mean):
-    """The factor of x in ``weight_gradient_term``, for g = 0. Divided by S: a domain's part of ∂x for x = 0."""
+    """Return the factor of x in ``weight_gradient_term``, for g = 0. Divided by S: a domain's part of ∂x for x = 0."""
     return grad_mean - 2 * grad_variance * mean
 
 
@@ -57,7 +57,7 @@ def constant(grad_mean, grad_variance, mean, variance):
 
 
 def input_slope(grad_variance, size):
-    """The factor of x in ∂x, from one domain."""
+    """Return the factor of x in ∂x, from one domain."""
     return grad_variance * (2 / size)
 
 
@@ -67,7 +67,7 @@ def unbiased_factor(count):
 
 
 def folded(total, fraction, value):
-    """A running sum with one more batch in it."""
+    """Return a running sum with one more batch in it."""
     return total * fraction + value
 
 

@@ -21,7 +21,9 @@ WHOLE_BLOCK = 4 * BLOCK
 
 
 def lanes(size: int) -> int:
-    """How many threads share a row of ``size`` values: about eight values each, a power of two up to a warp's 32."""
+    """Return how many threads share a row of ``size`` values: about eight values
+    each, a power of two up to a warp's 32.
+    """
     if size >= WHOLE_BLOCK:
         return BLOCK
     return min(32, 1 << max(0, (size - 1) // 8).bit_length())
@@ -166,7 +168,7 @@ class GpuMda:
 
 
 def _describe(role: str, place: Place, number: int, found: float) -> str:
-    """What a kernel found wrong: in a row of w, a column of it or a channel of x."""
+    """Return what a kernel found wrong: in a row of w, a column of it or a channel of x."""
     if place is Place.CHANNEL:
         return _bottoms.not_finite(role, f"channel {number}", found, kept=False)
     if place is Place.COLUMN:

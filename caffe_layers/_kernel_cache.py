@@ -96,7 +96,7 @@ def _load(name: str) -> ModuleType:
 
 
 def kernel(signature: str, *, sums: bool = False, threads: bool = True) -> Callable[[Callable], Callable]:
-    """A decorator: the kernel is compiled, or read from disk, when its module is loaded."""
+    """Return a decorator: the kernel is compiled, or read from disk, when its module is loaded."""
     from numba import njit
 
     fastmath = SUMS if sums else {"contract"}
@@ -139,7 +139,7 @@ def _remove_code(folder: Path) -> None:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Whether the folder holds what was compiled into it, whole."""
+    """Say whether the folder holds what was compiled into it, whole."""
     try:
         return (folder / "complete").read_text() == _state(folder)
     except (OSError, UnicodeDecodeError):
@@ -147,7 +147,7 @@ def _is_complete(folder: Path) -> bool:
 
 
 def _state(folder: Path) -> str:
-    """The hash of the machine code in a folder."""
+    """Return the hash of the machine code in a folder."""
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in sorted(folder.rglob("*.nb?")))).hexdigest()
 
 

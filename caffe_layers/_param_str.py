@@ -24,7 +24,7 @@ class Key:
 
 
 def integer(minimum: int, default: Any = REQUIRED, *, maximum: int | None = None) -> Key:
-    """An integer from ``minimum`` to ``maximum`` (None: no limit). true, false and 2.0 are not integers."""
+    """Return an integer from ``minimum`` to ``maximum`` (None: no limit). true, false and 2.0 are not integers."""
     expected = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
     most = math.inf if maximum is None else maximum
     return Key(lambda value: type(value) is int and minimum <= value <= most, expected, default)
@@ -36,12 +36,12 @@ def num_domains() -> Key:
 
 
 def positive(default: float) -> Key:
-    """A finite number above zero."""
+    """Return a finite number above zero."""
     return Key(lambda value: _is_number(value) and value > 0, "a finite number > 0", default)
 
 
 def fraction(default: float) -> Key:
-    """A number from 0 to 1."""
+    """Return a number from 0 to 1."""
     return Key(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", default)
 
 
@@ -118,7 +118,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _short(text: str) -> str:
-    """The beginning of a text for a message of one line."""
+    """Return the beginning of a text for a message of one line."""
     return text if len(text) <= 200 else f"{text[:200]} … ({len(text)} characters)"
 
 

@@ -20,7 +20,7 @@ class Pool:
         self._local = threading.local()
 
     def array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Any:
-        """An uninitialised C-contiguous array; the next call with the same name and type reuses its memory."""
+        """Return an uninitialised C-contiguous array; the next call with the same name and type reuses its memory."""
         views = self._local.__dict__.setdefault("views", {})
         request = name, shape, dtype
         if request not in views:  # making a view of a GPU's array takes time on the host

@@ -14,7 +14,7 @@ _ROLE = "DomainAssignmentLayer"
 
 
 def parameters(param_str: str, role: str = _ROLE) -> dict[str, Any]:
-    """What a ``param_str`` of a DomainAssignmentLayer says, as :func:`caffe_layers.mda.parameters`."""
+    """Return what a ``param_str`` of a DomainAssignmentLayer says, as :func:`caffe_layers.mda.parameters`."""
     return _param_str.parse(role, param_str, _KEYS)
 
 

@@ -21,7 +21,10 @@ _ROLE = "MDALayer"
 
 
 def parameters(param_str: str, role: str = _ROLE) -> dict[str, Any]:
-    """What a ``param_str`` of an MDALayer says, defaults included. Raises ValueError, begun by ``role``, if wrong."""
+    """Return what a ``param_str`` of an MDALayer says, defaults included.
+
+    Raises ValueError, begun by ``role``, if wrong.
+    """
     return _param_str.parse(role, param_str, _KEYS)
 
 

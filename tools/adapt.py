@@ -137,12 +137,12 @@ def _options() -> argparse.Namespace:
 
 
 def _folder(text: str) -> Path:
-    """A folder's whole name: the work is done in another one."""
+    """Return a folder's whole name: the work is done in another one."""
     return _in_utf8(path(text).resolve())
 
 
 def _domain(text: str) -> Path:
-    """The same, but a link keeps its own name, which becomes the domain's."""
+    """Return the same, but a link keeps its own name, which becomes the domain's."""
     folder = path(text)
     return _in_utf8(folder.parent.resolve() / folder.name if folder.name not in ("", "..") else folder.resolve())
 
@@ -160,7 +160,7 @@ def _weights(text: str) -> str:
 
 
 def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
-    """What decides the results, by the options' names."""
+    """Return what decides the results, by the options' names."""
     targets, reading = list(map(str, options.target)), task.reading.words
     as_given = ("unlabelled", "allow_missing_classes", "folders_are_classes", "skip_unreadable", "weights")
     return {

@@ -81,7 +81,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _is_other(name: str, label: int) -> bool:
-    """Whether a class is called after a number that is not its label."""
+    """Say whether a class is called after a number that is not its label."""
     return bool(re.fullmatch("[0-9]{1,18}", name)) and int(name) != label
 
 

@@ -81,7 +81,7 @@ def _options() -> argparse.Namespace:
 
 
 def _backbone(options: argparse.Namespace) -> tuple[str, OnnxBackbone]:
-    """The backbone, and what its statistics are of, in words."""
+    """Return the backbone, and what its statistics are of, in words."""
     if options.onnx:
         return f"{options.onnx.name}, {', '.join(options.early)}", onnx_backbone(options)
     network = NETWORKS[options.backbone or LITE0.name]

@@ -112,7 +112,7 @@ def _options() -> argparse.Namespace:
 
 
 def _dataset(text: str) -> Dataset | Path:
-    """A dataset of pictures, or a folder of them."""
+    """Return a dataset of pictures, or a folder of them."""
     if text not in DATASETS and (folder := path(text)).is_dir():
         return folder
     if text not in IMAGES and not text.endswith(".json"):
@@ -126,7 +126,7 @@ def _dataset(text: str) -> Dataset | Path:
 
 
 def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple[Dataset, extraction.Extractor]:
-    """The dataset of features that is asked for and what makes it."""
+    """Return the dataset of features that is asked for and what makes it."""
     if options.weights:
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights)
     if options.style:
@@ -143,7 +143,7 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
 
 
 def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Dataset, list[PlannedLmdb]]:
-    """The dataset of a folder's pictures, and the LMDBs of them that are to be built."""
+    """Return the dataset of a folder's pictures, and the LMDBs of them that are to be built."""
     folder, jobs = options.dataset, options.jobs
     images, name = read_domains(folder, folders_are_classes=options.folders_are_classes), folder_label(folder)
     check_apart([folder, out / name], "a folder of its own for the pictures and for their LMDBs")

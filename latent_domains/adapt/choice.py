@@ -53,7 +53,9 @@ CLASSIFIER, NORMALISATION = "classifier", "features_mda"
 
 
 def can_choose(run: RunFolder) -> bool:
-    """Whether a run is one of the candidates: its last layer is a linear classifier, adapted to one target domain."""
+    """Say whether a run is one of the candidates: its last layer is a linear
+    classifier, adapted to one target domain.
+    """
     experiment = run.experiment
     adapts = experiment.method.sees_target and experiment.k_target == 1
     if not adapts or sum(experiment.data.counts.values()) > MOST:
@@ -79,7 +81,7 @@ class Choice:
     targets: dict[str, dict[str, OnTarget]]
 
     def text(self) -> str:
-        """The contents of the file."""
+        """Return the contents of the file."""
         return json_text(TypeAdapter(Choice).dump_python(self, mode="json", exclude_none=True))
 
     @classmethod
@@ -88,7 +90,7 @@ class Choice:
         return checked(cls, read_json(file), str(file))
 
     def accuracy(self, name: str) -> float | None:
-        """The accuracy of a candidate on all labelled images of the targets; None if there are none."""
+        """Return the accuracy of a candidate on all labelled images of the targets; None if there are none."""
         return overall_accuracy(found) if (found := self.targets[name]) else None
 
     @property
@@ -176,7 +178,7 @@ class Candidates:
 
 
 def _features(run: RunFolder, domain: str) -> Labelled:
-    """What the classifier takes of a domain's images, before it is standardised (n×d), and their labels."""
+    """Return what the classifier takes of a domain's images, before it is standardised (n×d), and their labels."""
     lmdb, data = run.train_lmdbs[domain], run.experiment.data
     if data.features is not None:
         return read_features(lmdb, data)
@@ -207,7 +209,7 @@ def train_held_out(folder: RunFolder, root: Path, *, threads: int | None, solver
 
 
 def _run(experiment: Experiment, path: Path, data: Path, solver_mode: str | None) -> RunFolder:
-    """The run folder at ``path``; it is written again if it holds another experiment."""
+    """Return the run folder at ``path``; it is written again if it holds another experiment."""
     if is_run_folder(path):
         if (folder := RunFolder.load(path)).experiment == experiment:
             return folder
@@ -216,7 +218,10 @@ def _run(experiment: Experiment, path: Path, data: Path, solver_mode: str | None
 
 
 def _without(folder: RunFolder, source: str) -> Experiment:
-    """The same experiment with ``source`` as the target. From a single other source it is DIAL: it has no domains."""
+    """Return the same experiment with ``source`` as the target.
+
+    From a single other source it is DIAL: it has no domains.
+    """
     experiment = folder.experiment
     others = tuple(other for other in experiment.sources if other != source)
     chosen = {name: value for name, value in experiment.settings.items() if name in SETTINGS}
@@ -236,7 +241,7 @@ def _dial(experiment: Experiment, chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _batch_size(experiment: Experiment, sources: int) -> int:
-    """The size of a batch that gives each domain as many images."""
+    """Return the size of a batch that gives each domain as many images."""
     size, domains = experiment.recipe.batch_size, len(experiment.batch_inputs)
     match experiment.recipe.batch_split:
         case "per_domain" | "per_group":

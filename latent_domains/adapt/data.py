@@ -63,7 +63,7 @@ def plan_style(task: Task) -> list[PlannedLmdb]:
 
 
 def _is_of_lmdb(style: Path) -> bool:
-    """Whether statistics were made of an LMDB of pictures, as before discovery and training shared them."""
+    """Say whether statistics were made of an LMDB of pictures, as before discovery and training shared them."""
     return is_lmdb(style) and read_note(style).recipe.get("program", "").startswith("tools.extract_features")
 
 
@@ -84,7 +84,7 @@ def extract_features(task: Task, experiment: Experiment) -> None:
 
 
 def with_counted_domains(task: Task) -> Task:
-    """The task with as many domains as are counted in its sources; of a single one the method is DIAL.
+    """Return the task with as many domains as are counted in its sources; of a single one the method is DIAL.
 
     A training that goes on has those that it began with, a fine-tuned backbone those of its features alone. Prints what
     was found, and writes the page that shows it.

@@ -81,7 +81,7 @@ def _of_spread(name: str, paths: Paths, folder: RunFolder) -> Record:
 
 
 def saved(paths: Paths, folder: RunFolder) -> Path:
-    """The run or record of what is saved as the model."""
+    """Return the run or record of what is saved as the model."""
     record = _records(folder).get(Choice.read(paths.choice).chosen) if can_choose(folder) else None
     return paths.baselines / f"{record}.json" if record else folder.path
 
@@ -95,7 +95,7 @@ def compared_records(paths: Paths, folder: RunFolder) -> list[Path]:
 
 
 def result_lines(paths: Paths, folder: RunFolder) -> list[str]:
-    """The accuracy of the model that is saved, then those of others, a line each; last why it is this one."""
+    """Return the accuracy of the model that is saved, then those of others, a line each; last why it is this one."""
     lines = _model_lines(paths, folder)
     if not is_run_folder(paths.features.run):
         return lines

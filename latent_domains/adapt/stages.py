@@ -89,7 +89,7 @@ class RunResult(Artefact):
 
 
 def _results(task: Task, folder: RunFolder) -> Iterator[RunResult]:
-    """All results, in the order in which they are made."""
+    """Yield all results, in the order in which they are made."""
     paths, images, result = task.paths, task.images, partial(RunResult, folder.record)
 
     def chosen() -> None:

@@ -269,7 +269,7 @@ def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
 
 
 def notes_on(images: TaskImages, experiment: Experiment) -> Iterator[str]:
-    """What is worth knowing about images and the experiment on them, a line each."""
+    """Yield what is worth knowing about images and the experiment on them, a line each."""
     yield from images.notes
     yield from notes_on_classes(images, equal=experiment.recipe.equal_classes)
     yield from batch_notes(images, experiment)

@@ -112,7 +112,7 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
 
 
 def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
-    """The caffemodel of a checkpoint that fits the experiment's nets, one of OUT's."""
+    """Return the caffemodel of a checkpoint that fits the experiment's nets, one of OUT's."""
     convert_once(NETWORKS[experiment.net.network], checkpoint, out, [experiment.num_domains])
     return converted_file(out, experiment.num_domains)
 

@@ -98,7 +98,7 @@ def plan_pictures(lmdbs: Path, images: TaskImages, like: Dataset, **how: Any) ->
 
 
 def fc7_dataset(images: Dataset) -> Dataset:
-    """The dataset of AlexNet's features of these images. Raises ProgramError if there is none."""
+    """Return the dataset of AlexNet's features of these images. Raises ProgramError if there is none."""
     known = {data.features.images: data for data in DATASETS.values() if data.features and data.network != ANY_FEATURES}
     if DATASETS.get(images.name) != images or images.name not in known:
         raise ProgramError(f"dataset: got {images.name!r}, expected one with fc7 features: {', '.join(known)}")
@@ -106,7 +106,10 @@ def fc7_dataset(images: Dataset) -> Dataset:
 
 
 def backbone_dataset(images: Dataset, weights: Pretrained, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """The dataset of a network's features of these pictures; its name tells the weights. It may be one of ours."""
+    """Return the dataset of a network's features of these pictures; its name tells the weights.
+
+    It may be one of ours.
+    """
     ours = DATASETS.get(f"{images.name}_{weights.name}")
     if ours and DATASETS[images.name] == images:
         return ours
@@ -115,12 +118,14 @@ def backbone_dataset(images: Dataset, weights: Pretrained, backbone: OnnxBackbon
 
 
 def style_dataset(images: Dataset, size: int, made_by: str) -> Dataset:
-    """The dataset of the statistics of style (``size`` numbers) by which latent domains of these images are found."""
+    """Return the dataset of the statistics of style (``size`` numbers) by which
+    latent domains of these images are found.
+    """
     return _dataset(images, STYLE, Features(images.name, "lite0_style"), size, made_by)
 
 
 def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """The dataset of an ONNX model's features.
+    """Return the dataset of an ONNX model's features.
 
     Raises ProgramError if its name is one of ours, or cannot be part of a folder's name.
     """
@@ -167,7 +172,7 @@ def load_net(weights: Path) -> caffe.Net:
 
 
 def onnx_extractor(backbone: OnnxBackbone, name: str, jobs: int, *, style: bool = False) -> Extractor:
-    """An ONNX model's features and early statistics, by ONNX Runtime, ``jobs`` pictures at a time.
+    """Return an ONNX model's features and early statistics, by ONNX Runtime, ``jobs`` pictures at a time.
 
     ``name`` is the backbone's name in the features' dataset. ``style`` takes only the means of the early blocks.
     """

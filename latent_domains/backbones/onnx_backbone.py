@@ -87,7 +87,7 @@ class OnnxBackbone:
         return hashlib.sha256(json.dumps(self._description, sort_keys=True).encode()).hexdigest()[:8]
 
     def features(self, picture: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """The row of a picture (3×H×W, as B, G, R): the features, then the early statistics."""
+        """Return the row of a picture (3×H×W, as B, G, R): the features, then the early statistics."""
         final, *maps = self._run(self._pixels(picture))
         statistics = [values for rows in maps for values in (rows.mean(axis=1), rows.std(axis=1))]
         return np.concatenate([final, *statistics]).astype(np.float32, copy=False)
@@ -105,7 +105,7 @@ class OnnxBackbone:
         return (square - self._mean) * self._scale
 
     def _run(self, pixels: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        """The final row (C), and each early map as C×(H·W)."""
+        """Return the final row (C), and each early map as C×(H·W)."""
         values = self._runtime.forward({self._input: pixels[np.newaxis]})
         final, *maps = (values[name] for name in self._chosen)
         if final.size != max(final.shape, default=0):
@@ -113,7 +113,7 @@ class OnnxBackbone:
         return [final.ravel(), *map(self._by_channel, self._chosen[1:], maps)]
 
     def _by_channel(self, name: str, of_map: NDArray[np.float32]) -> NDArray[np.float32]:
-        """A map as C×(H·W). Some nets have 1×H×W×C: there the equal sides of the square come first."""
+        """Return a map as C×(H·W). Some nets have 1×H×W×C: there the equal sides of the square come first."""
         if of_map.ndim != 4 or len(of_map) != 1:
             raise self._not_expected(name, of_map, "maps of several channels: 1×C×H×W or 1×H×W×C")
         one, two, three = of_map.shape[1:]
@@ -147,7 +147,9 @@ def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
 
 
 def _value(where: str, model: ModelProto, name: str | None) -> str:
-    """The value of this ``name``, or the first output of the node of this name; for None the model's only output."""
+    """Return the value of this ``name``, or the first output of the node of this
+    name; for None the model's only output.
+    """
     if name is None:
         outputs = [one.name for one in model.graph.output]
         if len(outputs) != 1:

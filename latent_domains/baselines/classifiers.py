@@ -179,7 +179,9 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _in_parts(classify: Callable[[Floats], np.ndarray], X: Floats, classes: int) -> np.ndarray:
-    """What ``classify`` returns for features (m×d), of which it gets so many rows that they have at most MARGINS."""
+    """Return what ``classify`` returns for features (m×d), of which it gets so
+    many rows that they have at most MARGINS.
+    """
     rows = max(1, 2 * MARGINS // max(1, classes * (classes - 1)))
     return np.concatenate([classify(X[first : first + rows]) for first in range(0, len(X), rows)])
 
@@ -200,7 +202,7 @@ class Scale:
 
 
 def scales(X: Floats, X_target: Floats, normalise: str) -> tuple[Scale, Scale]:
-    """The scales of a source (n×d) and a target (m×d), each by its own mean and variance ("z").
+    """Return the scales of a source (n×d) and a target (m×d), each by its own mean and variance ("z").
 
     With "none" both keep their means and variances, and are divided by the source's length.
     """
@@ -221,5 +223,5 @@ _CLASSIFIERS = {
 
 
 def untrained(name: str) -> ClassifierMixin:
-    """A new classifier: "1nn", a linear "svm" or a multinomial "logistic" regression."""
+    """Return a new classifier: "1nn", a linear "svm" or a multinomial "logistic" regression."""
     return clone(_CLASSIFIERS[name])

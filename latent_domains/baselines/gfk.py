@@ -76,7 +76,8 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
 
 
 def largest_dimension(X: Floats, X_target: Floats) -> int:
-    """The largest dimension of subspaces that a geodesic can join: at most d/2, and below both numbers of samples.
+    """Return the largest dimension of subspaces that a geodesic can join: at most
+    d/2, and below both numbers of samples.
 
     Raises ProgramError if there is none.
     """
@@ -90,7 +91,7 @@ def largest_dimension(X: Floats, X_target: Floats) -> int:
 
 
 def principal_subspace(X: Floats, dimension: int) -> Floats:
-    """An orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
+    """Return an orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
 
     Directions without variance are left out: a solver returns arbitrary ones. The components are exact. A randomised
     solver finds others if variances fall slowly, as those of histograms do.
@@ -100,7 +101,7 @@ def principal_subspace(X: Floats, dimension: int) -> Floats:
 
 
 def subspace_dimension(source: Floats, target: Floats, both: Floats) -> int:
-    """The dimension by the paper's subspace disagreement measure.
+    """Return the dimension by the paper's subspace disagreement measure.
 
     D(d) = ½ [sin α_d + sin β_d]: α_d is the largest principal angle between the first d components of the source and
     those of both domains together, β_d that between the target's and both's. The result is the smallest d with D = 1;
@@ -130,7 +131,7 @@ def flow_map(source: Floats, target: Floats) -> tuple[Floats, Floats]:
 
 
 def geodesic(source: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
-    """A and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
+    """Return a and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
 
     If the subspaces share a direction, its column of B is 0.
     """

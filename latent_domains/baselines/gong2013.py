@@ -136,7 +136,7 @@ class Polytope:
         self._shape = (n_domains, samples)
 
     def farthest(self, direction: Floats) -> Floats:
-        """The vertex β (n×k) with the largest Σ β·``direction``. Raises ProgramError if HiGHS finds none."""
+        """Return the vertex β (n×k) with the largest Σ β·``direction``. Raises ProgramError if HiGHS finds none."""
         found = linprog(
             -(direction / np.abs(direction).max()).T.ravel(),
             A_ub=self._left,
@@ -154,7 +154,7 @@ FOLDS = 5
 
 
 def held_out_correct(X: ArrayLike, y: ArrayLike, domains: Integers, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Which samples (n) their domain's classifier gets right while they are held out; their share is A(K).
+    """Return which samples (n) their domain's classifier gets right while they are held out; their share is A(K).
 
     A class with one sample in a domain counts as wrong there, since nothing is left to learn it from. So do all samples
     of a domain that has only such classes, or a single class.
@@ -214,6 +214,6 @@ def choose_domains(
 
 
 def _indistinguishable(right: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
-    """Whether the mean difference of two rows (n) is within two standard errors of 0."""
+    """Say whether the mean difference of two rows (n) is within two standard errors of 0."""
     difference = right.astype(float) - other
     return bool(abs(difference.mean()) <= 2 * difference.std() / np.sqrt(len(difference)))

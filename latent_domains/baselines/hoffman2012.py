@@ -103,7 +103,7 @@ def _descend(
 
 
 def _k_means(X: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """The k means of one class (k×d)."""
+    """Return the k means of one class (k×d)."""
     with warnings.catch_warnings():
         # Fewer distinct samples than clusters: some means coincide, which the objective allows.
         warnings.simplefilter("ignore", ConvergenceWarning)

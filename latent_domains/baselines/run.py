@@ -118,20 +118,20 @@ def test_on(predict: Callable[[Floats], Integers], tests: dict[str, Labelled], c
 
 
 def overall_accuracy(found: dict[str, OnTarget]) -> float:
-    """The accuracy on all targets' images."""
+    """Return the accuracy on all targets' images."""
     correct = sum(round(one.accuracy * one.test_images) for one in found.values())
     return correct / sum(one.test_images for one in found.values())
 
 
 def _lmdbs(experiment: Experiment) -> list[str]:
-    """The LMDBs of the sources and of all targets, for training and for tests, relative to the data folder."""
+    """Return the LMDBs of the sources and of all targets, for training and for tests, relative to the data folder."""
     data, targets = experiment.data, experiment.targets
     names = [*map(data.train_lmdb, (*experiment.task.source_inputs, *targets)), *map(data.test_lmdb, targets)]
     return list(dict.fromkeys(names))
 
 
 def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, Labelled], Floats, dict[str, Labelled]]:
-    """The sources by domain, the features of all targets (n×d) to adapt to, and the tested targets by domain.
+    """Return the sources by domain, the features of all targets (n×d) to adapt to, and the tested targets by domain.
 
     Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
     """
@@ -173,7 +173,7 @@ def _adapt(
     X_target: Floats,
     discovered: Choice | None,
 ) -> SourceClassifier | GFKClassifier | LatentDomainClassifier:
-    """The trained classifier of the target. Methods with a kernel use the classifier ``in_kernel``."""
+    """Return the trained classifier of the target. Methods with a kernel use the classifier ``in_kernel``."""
     if baseline.method not in KERNEL:
         name = baseline.method.removesuffix("_own_z")
         return SourceClassifier(name, own_z=name != baseline.method, normalise=baseline.normalise).fit(X, y, X_target)

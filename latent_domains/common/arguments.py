@@ -13,7 +13,10 @@ from latent_domains.common.program import ROOT
 
 
 def program_parser(name: str, description: str) -> ArgumentParser:
-    """The parser of ``python -m NAME``. Its help shows ``description``, the program's docstring, line by line."""
+    """Return the parser of ``python -m NAME``.
+
+    Its help shows ``description``, the program's docstring, line by line.
+    """
     return _Parser(prog=f"python -m {name}", description=description, formatter_class=RawDescriptionHelpFormatter)
 
 
@@ -90,24 +93,24 @@ FOLDERS_ARE_CLASSES = "--folders-are-classes"
 
 
 def add_tree_option(parser: ArgumentParser) -> None:
-    """The option of every program that reads class folders."""
+    """Return the option of every program that reads class folders."""
     parser.add_argument(
         FOLDERS_ARE_CLASSES, action="store_true", help="take the folders for classes even if they look like domains"
     )
 
 
 def add_data_option(parser: ArgumentParser, what: str = "folder of the LMDBs") -> None:
-    """The option of programs that read the data folder."""
+    """Return the option of programs that read the data folder."""
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help=f"{what} (default: data)")
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """Return a whole number of at least 1."""
     return _whole(text, 1)
 
 
 def natural(text: str) -> int:
-    """A whole number of at least 0."""
+    """Return a whole number of at least 0."""
     return _whole(text, 0)
 
 
@@ -116,7 +119,7 @@ _MOST_THREADS = 1024
 
 
 def threads(text: str) -> int:
-    """A number of threads of one process."""
+    """Return a number of threads of one process."""
     return _whole(text, 1, _MOST_THREADS)
 
 
@@ -132,7 +135,7 @@ def seconds(text: str) -> float:
 
 
 def number(text: str) -> float:
-    """A number in the range of single precision."""
+    """Return a number in the range of single precision."""
     return real(text, lambda value: abs(value) <= 1e30, "a number from -1e30 to 1e30")
 
 

@@ -15,7 +15,7 @@ class Artefact:
     needs: Sequence["Artefact"] = ()
 
     def is_there(self, *, force: bool = False) -> bool:
-        """Whether it was made before, by the same recipe as far as that is known.
+        """Say whether it was made before, by the same recipe as far as that is known.
 
         Raises ProgramError if there is something else in its place, unless ``force`` allows to replace it.
         """
@@ -32,7 +32,7 @@ class Artefact:
         """Print what :meth:`make` returned; None: it was there."""
 
     def missing(self) -> Iterator["Artefact"]:
-        """What it needs and itself, as far as it is not there, in the order in which it is made."""
+        """Yield what it needs and itself, as far as it is not there, in the order in which it is made."""
         if not self.is_there():
             for need in self.needs:
                 yield from need.missing()

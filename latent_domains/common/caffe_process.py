@@ -23,7 +23,7 @@ checks that the parent has not ended before the kernel was told."""
 
 
 def ending_with_parent(command: Sequence[str]) -> list[str]:
-    """The command of a child that the kernel kills when the thread that started it ends.
+    """Return the command of a child that the kernel kills when the thread that started it ends.
 
     Otherwise a child would go on unnoticed after its parent was killed, perhaps for using too much memory.
     """
@@ -39,7 +39,8 @@ def caffe_binary() -> str:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """A child's environment: so many threads in each layer, one in BLAS (layers divide the work); no progress bars.
+    """Return a child's environment: so many threads in each layer, one in BLAS
+    (layers divide the work); no progress bars.
 
     ``caffe`` embeds the interpreter and knows no virtual environment. So PYTHONPATH names this one's packages,
     pycaffe's folder and the repository.
@@ -85,7 +86,7 @@ def start_logged(command: list[str], threads: int) -> subprocess.Popen[str]:
 
 
 def read_log(child: subprocess.Popen[str]) -> str:
-    """The whole log of a child that ends by itself. Ctrl-C kills it, since it would go on alone."""
+    """Return the whole log of a child that ends by itself. Ctrl-C kills it, since it would go on alone."""
     try:
         return child.stdout.read()
     except BaseException:
@@ -123,7 +124,7 @@ class History:
         self._named = 0  # the iteration in the line before a net's outputs
 
     def feed(self, line: str) -> Measurement | None:
-        """The measurement in ``line``, if there is one."""
+        """Return the measurement in ``line``, if there is one."""
         phase, name, value = "train", "loss", None
         if match := _ITERATION.search(line):
             self._named, value = int(match[1]), match[2] or match[3]
@@ -151,7 +152,7 @@ def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
 
 
 def failure_reason(log: str) -> str:
-    """The line that says why caffe ended: a Python layer's exception, a failed check, or else the last line."""
+    """Return the line that says why caffe ended: a Python layer's exception, a failed check, or else the last line."""
     last = log.splitlines()[-200:]
     lines = [_PREFIX.sub("", line).strip() for line in last]
     fatal = [line for line, whole in zip(lines, last, strict=True) if re.match(r"F\d{4,8} ", whole)]

@@ -130,7 +130,7 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def is_absent(path: Path) -> bool:
-    """Whether there is nothing, or an empty folder, as Snakemake makes for a job's output."""
+    """Say whether there is nothing, or an empty folder, as Snakemake makes for a job's output."""
     return not path.exists() or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
@@ -156,18 +156,18 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def sha256(file: Path) -> str:
-    """The hash of a file's contents, in hexadecimal digits."""
+    """Return the hash of a file's contents, in hexadecimal digits."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file holds. Raises ProgramError naming the file if it is larger than the memory."""
+    """Return what a file holds. Raises ProgramError naming the file if it is larger than the memory."""
     return _read(path, Path.read_bytes)
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """The text that a file holds. Raises as :func:`read_bytes`."""
+    """Return the text that a file holds. Raises as :func:`read_bytes`."""
     return _read(path, partial(Path.read_text, encoding=encoding))
 
 
@@ -241,7 +241,7 @@ class Digest:
 
 
 def stamp(files: Iterable[str | os.PathLike[str]]) -> str:
-    """A hash of the sizes, times and inodes of files. It reads no contents, and changes if a file was changed.
+    """Return a hash of the sizes, times and inodes of files. It reads no contents, and changes if a file was changed.
 
     It includes the time of the last change of status, which no program can set. So it also notices a file that was
     replaced by one of the same size and time of modification, as from an archive. The same stamp means the same

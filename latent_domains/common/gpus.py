@@ -19,7 +19,7 @@ PAUSE = 2.0
 
 
 def has_cuda() -> bool:
-    """Whether this Caffe was built for GPUs. If it was not, the first layer that needs a GPU would end the process.
+    """Say whether this Caffe was built for GPUs. If it was not, the first layer that needs a GPU would end the process.
 
     It looks for cuBLAS in what pycaffe links, since other packages may have loaded CUDA too.
     """
@@ -84,7 +84,7 @@ def why_no_layers_on_gpu() -> str | None:
 
 
 def visible_gpus() -> list[str]:
-    """The names that CUDA_VISIBLE_DEVICES may have on this machine; empty without a driver."""
+    """Return the names that CUDA_VISIBLE_DEVICES may have on this machine; empty without a driver."""
     try:
         count = len(gpu_names())
     except ProgramError:

@@ -75,7 +75,7 @@ def exit_code(main: Callable[[], int | None]) -> int:
 
 
 def _line_about(error: BaseException) -> str | None:
-    """The line about an error; None for a fault in our code, which should show a traceback."""
+    """Return the line about an error; None for a fault in our code, which should show a traceback."""
     if _is_interruption(error):
         return "interrupted"
     text = str(error)
@@ -90,7 +90,7 @@ def _line_about(error: BaseException) -> str | None:
 
 
 def _is_interruption(error: BaseException | None) -> bool:
-    """Whether an error comes from Ctrl-C: some libraries turn it into another error, or fail while they end."""
+    """Say whether an error comes from Ctrl-C: some libraries turn it into another error, or fail while they end."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

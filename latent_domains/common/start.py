@@ -80,10 +80,10 @@ def limit_pixels() -> None:
 
 
 def most_pixels() -> int:
-    """The limit of this process."""
+    """Return the limit of this process."""
     return int(os.environ.get(PIXEL_LIMIT, _MOST_PIXELS))
 
 
 def most_bytes() -> int:
-    """The size of the largest file that may hold a picture within the limit."""
+    """Return the size of the largest file that may hold a picture within the limit."""
     return _BYTES * most_pixels() + 10**6

@@ -59,12 +59,12 @@ def check_keys(found: Iterable[str], known: Collection[str], where: str) -> None
 
 @cache
 def hints(kind: type) -> dict[str, Any]:
-    """The types of a dataclass's fields, with their bounds."""
+    """Return the types of a dataclass's fields, with their bounds."""
     return get_type_hints(kind, include_extras=True)
 
 
 def checked_fields(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of some fields of the dataclass ``kind``, each as :func:`checked` has it."""
+    """Return the values of some fields of the dataclass ``kind``, each as :func:`checked` has it."""
     return {name: checked(hints(kind)[name], value, name) for name, value in values.items()}
 
 
@@ -76,7 +76,7 @@ def _adapter(kind: Any) -> Any:
 
 
 def _in_a_line(kind: Any, values: Any, where: str, mistakes: Sequence[Any]) -> str:
-    """The first mistake, in pydantic's words. Unknown keys come first: one may be a misspelt missing key."""
+    """Return the first mistake, in pydantic's words. Unknown keys come first: one may be a misspelt missing key."""
     unknown = [mistake for mistake in mistakes if mistake["type"] in ("unexpected_keyword_argument", "extra_forbidden")]
     mistake = (unknown or mistakes)[0]
     place, message = mistake["loc"], mistake["msg"]
@@ -95,7 +95,7 @@ def _in_a_line(kind: Any, values: Any, where: str, mistakes: Sequence[Any]) -> s
 
 
 def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
-    """A place in words; an item of a list also by its name, if it has one."""
+    """Return a place in words; an item of a list also by its name, if it has one."""
     for key in place:
         if isinstance(key, int):
             values = values[key] if isinstance(values, list) else None

@@ -21,7 +21,7 @@ CHANGES = "+changes"
 
 @cache
 def known_commits() -> frozenset[str] | None:
-    """The commits of the checkout's history; None outside a git checkout, or without the whole history."""
+    """Return the commits of the checkout's history; None outside a git checkout, or without the whole history."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists() or (ROOT / ".git/shallow").exists():
         return None
@@ -63,7 +63,7 @@ def _version(package: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The repository's commit, with "+changes" if tracked files differ from it; None outside a git checkout."""
+    """Return the repository's commit, with "+changes" if tracked files differ from it; None outside a git checkout."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return None
@@ -80,7 +80,7 @@ def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
 
 
 def openblas_kernel() -> str | None:
-    """The kernel by which Caffe's OpenBLAS multiplies, such as SkylakeX; None if Caffe has another BLAS.
+    """Return the kernel by which Caffe's OpenBLAS multiplies, such as SkylakeX; None if Caffe has another BLAS.
 
     OpenBLAS chooses it for the processor, or takes that of ``OPENBLAS_CORETYPE``. Each adds numbers in its own order.
     """

@@ -7,22 +7,24 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def harmless(text: str) -> str:
-    """A text with control characters escaped: names in other people's files may hold some that a terminal obeys."""
+    """Return a text with control characters escaped: names in other people's
+    files may hold some that a terminal obeys.
+    """
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def one_line(text: object) -> str:
-    """A text, or an error's message, in one line."""
+    """Return a text, or an error's message, in one line."""
     return " ".join(str(text).split())
 
 
 def by(shape: Sequence[object]) -> str:
-    """A shape in words, such as 3×28×28."""
+    """Return a shape in words, such as 3×28×28."""
     return "×".join(map(str, shape)) or "a scalar"
 
 
 def count_of(number: int, noun: str) -> str:
-    """A number with its noun: 1 image, 2 images."""
+    """Return a number with its noun: 1 image, 2 images."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -33,12 +35,12 @@ def some(names: Iterable[str], most: int = 8) -> str:
 
 
 def escape_html(text: str) -> str:
-    """The text, escaped so that Markdown does not take it for HTML."""
+    """Return the text, escaped so that Markdown does not take it for HTML."""
     return text.replace("<", r"\<")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns also line up in a terminal."""
+    """Return a Markdown table whose columns also line up in a terminal."""
     lines = [[escape_html(cell).replace("|", r"\|") for cell in row] for row in (header, *rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
 

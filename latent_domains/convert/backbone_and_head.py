@@ -29,23 +29,23 @@ PICTURES = 16
 
 
 def is_head(run: RunFolder) -> bool:
-    """Whether a run's nets take the features of an installed backbone."""
+    """Say whether a run's nets take the features of an installed backbone."""
     features = run.experiment.data.features
     return features is not None and features.backbone in BACKBONES
 
 
 def backbone_of(run: RunFolder) -> Network:
-    """The backbone whose features a run's nets take."""
+    """Return the backbone whose features a run's nets take."""
     return NETWORKS[run.experiment.data.features.backbone]
 
 
 def picture_input(run: RunFolder) -> Preprocessing:
-    """The input of the backbone: what scales its pixels is in its first convolution."""
+    """Return the input of the backbone: what scales its pixels is in its first convolution."""
     return replace(input_of(backbone_of(run)), scale=1.0)
 
 
 def picture_net(run: RunFolder, head: Model) -> Model:
-    """The backbone's net with ``head``, the run's deploy net, in place of its own.
+    """Return the backbone's net with ``head``, the run's deploy net, in place of its own.
 
     Raises ProgramError if the head takes other features, or needs statistics of early blocks, which no layer makes.
     """

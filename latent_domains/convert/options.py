@@ -93,7 +93,9 @@ def pixel_options(options: argparse.Namespace) -> Transform:
 
 
 def pixels_hint(transform: Transform, default: float) -> str:
-    """A hint for a message about a difference: :func:`add_pixel_options`' options may help, unless they were given."""
+    """Return a hint for a message about a difference: :func:`add_pixel_options`'
+    options may help, unless they were given.
+    """
     if transform != Transform():
         return ""
     less = f" less {default:g}" if default else ""

@@ -77,7 +77,7 @@ class TaskImages:
         return [name for label, name in enumerate(self.classes) if label not in labels]
 
     def left_out(self) -> list[str]:
-        """What is not used of the domains' folders, a line each."""
+        """Return what is not used of the domains' folders, a line each."""
         return [line for domain in self.domains for line in domain.found.left_out()]
 
     @property
@@ -186,7 +186,7 @@ def _check_folders(folders: Sequence[Path]) -> None:
 
 
 def _read_trees(roots: Sequence[Path], folders_are_classes: bool, instead: Callable[[Domains], str]) -> list[ClassTree]:
-    """The trees, none of whose folders look like domains: ``instead`` says what to do with such.
+    """Return the trees, none of whose folders look like domains: ``instead`` says what to do with such.
 
     They may be the classes of other trees.
     """
@@ -202,7 +202,7 @@ def _read_trees(roots: Sequence[Path], folders_are_classes: bool, instead: Calla
 
 
 def _of_trees(names: Sequence[str], trees: Sequence[ClassTree]) -> TaskImages:
-    """The images of the sources' trees."""
+    """Return the images of the sources' trees."""
     classes = tuple(in_order(name for tree in trees for name in tree.class_names))
     sources = [
         Domain(name, tree.root, tuple(tree.entries(classes)), tree.found)
@@ -214,7 +214,7 @@ def _of_trees(names: Sequence[str], trees: Sequence[ClassTree]) -> TaskImages:
 def keep_readable(
     images: TaskImages, stored: Mapping[str, Collection[str]], *, allow_missing_classes: bool = False
 ) -> TaskImages:
-    """Those of the images whose names are among the ``stored`` of their domain, with notes on what they lack.
+    """Return those of the images whose names are among the ``stored`` of their domain, with notes on what they lack.
 
     Raises ProgramError as :func:`read_images` does if that is too much.
     """
@@ -231,13 +231,13 @@ def keep_readable(
 
 
 def _share_no_class(images: TaskImages) -> bool:
-    """Whether each class has images in one of the sources alone."""
+    """Say whether each class has images in one of the sources alone."""
     of_sources = [{entry.label for entry in source.entries} for source in images.sources]
     return len(set().union(*of_sources)) == sum(map(len, of_sources))
 
 
 def _lacking(images: TaskImages, kind: str = "images") -> list[tuple[Domain, str]]:
-    """The sources that lack classes, and which these are, in words."""
+    """Return the sources that lack classes, and which these are, in words."""
     missing = [images.missing_classes(source) for source in images.sources]
     nowhere = set(images.classes).intersection(*missing)
     return [
@@ -301,7 +301,7 @@ def notes_on_classes(images: TaskImages, *, equal: bool) -> Iterator[str]:
 
 
 def _each_by_itself(option: str, found: Domains) -> str:
-    """What to do with domains in a folder: ``option`` stands before each of them."""
+    """Return what to do with domains in a folder: ``option`` stands before each of them."""
     words = [f"{option}{shlex.quote(str(folder))}" for folder in found.holders]
     return f"give those that you mean, each by itself, as in {' '.join(words[:8])}{' …' if len(words) > 8 else ''}"
 
@@ -311,7 +311,7 @@ def _beside_each_other(found: Domains) -> str:
 
 
 def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
-    """The target's folders if they are classes; None if none is.
+    """Return the target's folders if they are classes; None if none is.
 
     Raises ProgramError if only some of its images lie in such folders, if they lie deeper, or if the folders are
     spelled otherwise.

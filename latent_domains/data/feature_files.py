@@ -37,7 +37,7 @@ class LabelledFeatures:
 
 
 def read_features(path: Path, features: str | None = None, labels: str | None = None) -> LabelledFeatures:
-    """The features and labels in a file, by the names of its arrays; None: those that are known.
+    """Return the features and labels in a file, by the names of its arrays; None: those that are known.
 
     Raises ProgramError naming the file and what is wrong.
     """
@@ -75,7 +75,7 @@ _READERS = {".mat": _mat, ".npz": _npz}
 def _find(
     path: Path, arrays: Mapping[str, Any], what: str, chosen: str | None, known: Sequence[str]
 ) -> NDArray[np.float64]:
-    """The array of the ``chosen`` name or, without one, of one of the ``known`` names.
+    """Return the array of the ``chosen`` name or, without one, of one of the ``known`` names.
 
     Raises ProgramError if none has it, or several arrays have known names, or if the array holds no numbers.
     """
@@ -118,7 +118,7 @@ def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float
 def number_classes(
     domains: Mapping[str, LabelledFeatures], classes: Sequence[str] = ()
 ) -> tuple[dict[str, LabelledFeatures], int, list[str]]:
-    """The domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
+    """Return the domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
 
     Raises ProgramError if the domains differ in their number of features, or the labels are of one class, or not as
     many as the names of ``classes``, if there are any.
@@ -143,7 +143,7 @@ def number_classes(
 
 
 def normalise_features(domains: Mapping[str, LabelledFeatures], how: str) -> dict[str, LabelledFeatures]:
-    """The domains with normalised features: one of NORMALISATIONS.
+    """Return the domains with normalised features: one of NORMALISATIONS.
 
     Rows of zeros stay as they are, and so does what is left of a feature that is the same everywhere.
     """

@@ -38,7 +38,8 @@ class Domains:
     """Not so for a lone folder of any name that holds folders: it may be a class."""
 
     def error(self, instead: str, otherwise: str | None = None) -> ProgramError:
-        """The error for the program that took them for classes: what is to be done if they are domains, and if not.
+        """Return the error for the program that took them for classes: what is to
+        be done if they are domains, and if not.
 
         Folders that hold pictures and masks are classes, whose masks are no pictures of them.
         """
@@ -64,7 +65,7 @@ class Domains:
 
 
 def domains_in(tree: ClassTree) -> Domains | None:
-    """The folders of a tree that look like domains, if there are some.
+    """Return the folders of a tree that look like domains, if there are some.
 
     They are two or more that hold largely the same names, and at least half of the folders or of the images: classes
     may have folders, too. Or they hold the names of the folders beside them. Or one alone holds a level of folders, and
@@ -93,7 +94,7 @@ def domains_in(tree: ClassTree) -> Domains | None:
 
 
 def agree(names: Collection[str], others: Collection[str]) -> bool:
-    """Whether two collections of names are largely the same: two names at least, and half of the smaller one.
+    """Say whether two collections of names are largely the same: two names at least, and half of the smaller one.
 
     Upper case, blanks, dashes and underscores make no difference.
     """
@@ -130,7 +131,9 @@ def _folders_of(tree: ClassTree) -> _Folder:
 
 
 def _domains_among(folders: Sequence[_Folder]) -> list[_Folder]:
-    """Those that hold largely the same names as others or, if these are few, the names of the folders beside them."""
+    """Return those that hold largely the same names as others or, if these are
+    few, the names of the folders beside them.
+    """
     names = {one: set(map(_plain, _class_names(one))) for one in folders}
     holding: dict[str, list[_Folder]] = {}
     for one in folders:
@@ -148,7 +151,9 @@ def _domains_among(folders: Sequence[_Folder]) -> list[_Folder]:
 
 
 def _between(folder: _Folder) -> list[_Folder]:
-    """The folders that are a level between a folder and the classes: a lone one, or such as images/, train/, test/."""
+    """Return the folders that are a level between a folder and the classes: a lone
+    one, or such as images/, train/, test/.
+    """
     deep = [one for one in folder.folders if one.folders]
     lone, parts = len(folder.folders) == 1, all(one.path.name.casefold() in PARTS for one in deep)
     return deep if lone or (parts and _are_most(deep, folder.folders)) else []

@@ -56,7 +56,7 @@ class Made:
         return np.stack(cv2.split(self.image))
 
     def datum(self, label: int) -> Datum:
-        """The Datum that an LMDB stores."""
+        """Return the Datum that an LMDB stores."""
         return encoded_datum(self.encoded, label) if self.image is None else image_datum(self.image, label)
 
 
@@ -75,7 +75,7 @@ def read_image(file: Path, form: Format) -> Made:
 
 
 def _made(data: bytes, form: Format) -> Made:
-    """The image in a file's contents. Raises ValueError or cv2.error if they are no whole image."""
+    """Return the image in a file's contents. Raises ValueError or cv2.error if they are no whole image."""
     if form.encoded and form.resize is None and not form.gray and _is_plain(data, form.encoded):
         return Made(encoded=data)  # it is what is asked for: no second loss
     pixels = read_pixels(data, form.reading, gray=form.gray)
@@ -106,7 +106,7 @@ def file_contents(file: Path, most: int = -1) -> bytes:
 
 
 def _is_plain(data: bytes, form: str) -> bool:
-    """Whether a file is one of a format from which Caffe, which decodes it as it is, gets upright B, G, R.
+    """Say whether a file is one of a format from which Caffe, which decodes it as it is, gets upright B, G, R.
 
     Raises ValueError or cv2.error as :func:`read_pixels` does.
     """

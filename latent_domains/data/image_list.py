@@ -38,7 +38,7 @@ class Entry:
 
 
 def size(file: str | Path) -> int | None:
-    """The size of a file in bytes; None if it is no regular file, or cannot be reached."""
+    """Return the size of a file in bytes; None if it is no regular file, or cannot be reached."""
     try:
         status = os.stat(file)  # noqa: PTH116
     except OSError:
@@ -91,12 +91,12 @@ def read_classes(path: Path) -> list[str]:
 
 
 def composed(name: str) -> str:
-    """A class's name in NFC: archives packed on a Mac spell é as e and an accent, and mean the same class."""
+    """Return a class's name in NFC: archives packed on a Mac spell é as e and an accent, and mean the same class."""
     return unicodedata.normalize("NFC", name)
 
 
 def class_of(folder: Path) -> str:
-    """The class that a folder is called after. Raises ProgramError if a line of text cannot hold its name."""
+    """Return the class that a folder is called after. Raises ProgramError if a line of text cannot hold its name."""
     name = folder.name
     # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
     if name != name.strip() or {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name)):
@@ -107,7 +107,7 @@ def class_of(folder: Path) -> str:
 
 
 def in_order(classes: Iterable[str]) -> list[str]:
-    """Each class once: by their numbers if all names are numbers, else sorted as texts."""
+    """Return each class once: by their numbers if all names are numbers, else sorted as texts."""
     names = set(classes)
     numbered = all(re.fullmatch("[0-9]{1,18}", name) for name in names)
     return sorted(names, key=lambda name: (int(name) if numbered else 0, name))
@@ -125,12 +125,12 @@ class Found:
     """Folders that were not read, and why."""
 
     def counted(self) -> str:
-        """The number of images and of all files, in words."""
+        """Return the number of images and of all files, in words."""
         number = len(self.images)
         return f"{count_of(number, 'image')} of {count_of(number + len(self.others), 'file')}"
 
     def left_out(self) -> list[str]:
-        """What is not used, a line each. Long lists of names are cut; the number is always given."""
+        """Return what is not used, a line each. Long lists of names are cut; the number is always given."""
         lines = []
         if self.unread:
             lines.append("not read: " + some(f"{printable(path)} ({why})" for path, why in self.unread.items()))
@@ -143,12 +143,12 @@ class Found:
 
 
 def printable(file: Path) -> str:
-    """A file's name as a terminal can print it, whatever its bytes are."""
+    """Return a file's name as a terminal can print it, whatever its bytes are."""
     return harmless(os.fsencode(file).decode(errors="replace"))
 
 
 def is_visible(name: str) -> bool:
-    """Whether a file or a folder of this name counts: an archive packed on a Mac brings a tree without pictures.
+    """Say whether a file or a folder of this name counts: an archive packed on a Mac brings a tree without pictures.
 
     A Synology store keeps small copies of all pictures in folders called @eaDir.
     """
@@ -156,12 +156,15 @@ def is_visible(name: str) -> bool:
 
 
 def visible_folders(root: Path) -> list[Path]:
-    """The folders in a folder, sorted. Raises OSError if it cannot be read."""
+    """Return the folders in a folder, sorted. Raises OSError if it cannot be read."""
     return sorted(path for path in root.iterdir() if is_visible(path.name) and path.is_dir())
 
 
 def find_files(folder: Path) -> Found:
-    """The files of a folder, at any depth and sorted. Links to folders are followed, but no folder is read twice."""
+    """Return the files of a folder, at any depth and sorted.
+
+    Links to folders are followed, but no folder is read twice.
+    """
     found = Found()
     seen = set(map(str, folder.resolve().parents))
 
@@ -188,7 +191,7 @@ def find_files(folder: Path) -> Found:
 
 
 def is_image(name: str) -> bool:
-    """Whether a file of this name is taken for an image."""
+    """Say whether a file of this name is taken for an image."""
     return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122
 
 
@@ -226,11 +229,13 @@ class ClassTree:
         return found
 
     def of_classes(self, classes: Sequence[str]) -> "ClassTree":
-        """The tree without the folders of other classes."""
+        """Return the tree without the folders of other classes."""
         return replace(self, folders=tuple(folder for folder in self.folders if folder.class_name in classes))
 
     def entries(self, classes: Sequence[str]) -> list[Entry]:
-        """The images, named FOLDER/IMAGE, sorted by folder and path; a label is the class's place in ``classes``."""
+        """Return the images, named FOLDER/IMAGE, sorted by folder and path; a
+        label is the class's place in ``classes``.
+        """
         return [
             Entry(f"{each.folder}/{image}", f"{each.folder.name}/{image}", classes.index(each.class_name))
             for each in self.folders
@@ -277,7 +282,7 @@ UNKNOWN = -1
 
 
 def folder_entries(folder: Path) -> tuple[list[Entry], Found]:
-    """All images of a folder, at any depth and sorted, named by their paths in it; their label says unknown.
+    """Return all images of a folder, at any depth and sorted, named by their paths in it; their label says unknown.
 
     A file, whatever it is called, is one image. Returns all that was found, too. Raises ProgramError if there are no
     images.

@@ -30,7 +30,7 @@ def batches(
 
 
 def record_values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> Values:
-    """A record's values (C×H×W), bytes before floats as Caffe takes them.
+    """Return a record's values (C×H×W), bytes before floats as Caffe takes them.
 
     Raises ProgramError naming the LMDB at ``path`` if it holds no image or one of another shape.
     """

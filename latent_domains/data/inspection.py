@@ -57,7 +57,7 @@ def chosen_reading(options: Namespace, entries: Sequence[Entry], usual: Reading 
 
 
 def _ends(entry: Entry) -> tuple[float, float, int] | None:
-    """The least and the largest value of a picture of more than 8 bits, and how many bits it uses.
+    """Return the least and the largest value of a picture of more than 8 bits, and how many bits it uses.
 
     Bits are 0 for numbers with a sign or a fraction. None stands for any other file.
     """
@@ -85,7 +85,7 @@ def copies(entries: Sequence[Entry], jobs: int) -> list[list[Entry]]:
     of_size = Counter(sizes.values())
 
     def contents(file: str) -> str:
-        """A hash of the file; its name if no other one has its size, or if it cannot be read."""
+        """Return a hash of the file; its name if no other one has its size, or if it cannot be read."""
         try:
             may_be_one = sizes[file] and of_size[sizes[file]] > 1
             return hashlib.sha256(file_contents(Path(file))).hexdigest() if may_be_one else file
@@ -122,7 +122,7 @@ def notes_on_copies(images: TaskImages, jobs: int) -> Iterator[str]:
 
 
 def notes_on_labels(groups: Sequence[Sequence[Entry]]) -> Iterator[str]:
-    """A note on the groups of the same picture that have several labels."""
+    """Yield a note on the groups of the same picture that have several labels."""
     several = [group for group in groups if len({entry.label for entry in group} - {UNKNOWN}) > 1]
     if several:
         first = several[0][0]

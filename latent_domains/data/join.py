@@ -72,7 +72,7 @@ def join(
 
 
 def read_domains(mixture: Path) -> list[str] | None:
-    """The name of the LMDB that each record of a mixture is from; None if it does not say.
+    """Return the name of the LMDB that each record of a mixture is from; None if it does not say.
 
     Raises ProgramError if ``domains.txt`` is not about these records.
     """
@@ -85,7 +85,7 @@ def read_domains(mixture: Path) -> list[str] | None:
 
 
 def read_known_domains(mixture: Path, reason: str) -> list[str]:
-    """The same, but raise ProgramError with the ``reason`` for the question if the mixture does not say."""
+    """Return the same, but raise ProgramError with the ``reason`` for the question if the mixture does not say."""
     if (found := read_domains(mixture)) is None:
         raise ProgramError(
             f"{mixture}: no {DOMAINS} says which domain each image is from, as python -m tools.join_lmdbs writes it; "

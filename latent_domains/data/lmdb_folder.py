@@ -28,7 +28,7 @@ _OURS = frozenset({"data.mdb", "lock.mdb", NOTE, CLASSES, DOMAINS})
 
 
 def is_lmdb(folder: Path) -> bool:
-    """Whether a folder holds an LMDB, whole or damaged."""
+    """Say whether a folder holds an LMDB, whole or damaged."""
     return (folder / "data.mdb").is_file()
 
 
@@ -65,7 +65,7 @@ class Note:
     made_of: MadeOf | None = None
 
     def text(self) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         return json_text({key: value for key, value in asdict(self).items() if value is not None})
 
 
@@ -79,7 +79,7 @@ class Material:
 
 
 def read_note(lmdb: Path) -> Note:
-    """What the note says: nothing if there is none, or a damaged one."""
+    """Return what the note says: nothing if there is none, or a damaged one."""
     file = lmdb / NOTE
     try:
         expect_file(file, "a file of JSON")  # a FIFO would be waited for
@@ -94,12 +94,14 @@ def write_note(lmdb: Path, note: Note) -> None:
 
 
 def stamp_of(*lmdbs: Path) -> str:
-    """The stamp of the files of LMDBs."""
+    """Return the stamp of the files of LMDBs."""
     return stamp(lmdb / "data.mdb" for lmdb in lmdbs)
 
 
 def noted_contents(lmdb: Path) -> str | None:
-    """The hash of an LMDB's records, from its note; None if that has none, or if the file is another one by now."""
+    """Return the hash of an LMDB's records, from its note; None if that has
+    none, or if the file is another one by now.
+    """
     note = read_note(lmdb)
     return note.sha256 if note.stamp == stamp_of(lmdb) else None
 

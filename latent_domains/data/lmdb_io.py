@@ -259,7 +259,10 @@ def count_filled(path: Path, made_by: str | None = None) -> int:
 
 
 def contents(path: Path) -> str:
-    """The hash of all keys and values. It is read from the note, if that is about this file; if not, all is read."""
+    """Return the hash of all keys and values.
+
+    It is read from the note, if that is about this file; if not, all is read.
+    """
     return noted_contents(path) or _read_contents(path, stamp_of(path))
 
 
@@ -296,7 +299,7 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
 
 
 def keys(transaction: lmdb.Transaction) -> Iterator[bytes]:
-    """The key of every record, in Caffe's order."""
+    """Return the key of every record, in Caffe's order."""
     return map(bytes, transaction.cursor().iternext(values=False))
 
 

@@ -67,7 +67,7 @@ class PlannedLmdb(Artefact):
         return (self.path,)
 
     def is_there(self, *, force: bool = False) -> bool:
-        """Whether it was built before from the same origin. Other files in its place are an error even by force."""
+        """Say whether it was built before from the same origin. Other files in its place are an error even by force."""
         if is_absent(self.path):
             return False
         if not is_lmdb(self.path):
@@ -83,7 +83,7 @@ class PlannedLmdb(Artefact):
         return True
 
     def _difference(self) -> str:
-        """What differs from what the note and the files beside it say, in words; empty if nothing does.
+        """Return what differs from what the note and the files beside it say, in words; empty if nothing does.
 
         Nothing is read where stamps say that nothing has changed. If only stamps did, the note gets new ones.
         """
@@ -168,7 +168,7 @@ def plan_of_arrays(
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:
-    """How an LMDB's features were made, from its note; empty if the note says nothing of features."""
+    """Return how an LMDB's features were made, from its note; empty if the note says nothing of features."""
     origin = read_note(lmdb).recipe
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 
@@ -178,7 +178,10 @@ _OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "se
 
 
 def common_features(lmdbs: Sequence[Path]) -> dict[str, Any]:
-    """How the features were made, if all LMDBs say so. Raises ProgramError if two of them say different things."""
+    """Return how the features were made, if all LMDBs say so.
+
+    Raises ProgramError if two of them say different things.
+    """
     features = {path: found for path in lmdbs if (found := features_of(path))}
     first = next(iter(features), None)
     for path, found in features.items():
@@ -193,7 +196,7 @@ def classes_of(lmdb: Path) -> tuple[str, ...]:
 
 
 def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
-    """The names of the classes, if all LMDBs have them; prints a note if only some do.
+    """Return the names of the classes, if all LMDBs have them; prints a note if only some do.
 
     Raises ProgramError if a label would mean two things.
     """
@@ -213,7 +216,10 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """All that differs, in words; empty if nothing does. Features had a fingerprint once, beside their images' hash."""
+    """Return all that differs, in words; empty if nothing does.
+
+    Features had a fingerprint once, beside their images' hash.
+    """
     found = {key: value for key, value in found.items() if key != FINGERPRINT or FINGERPRINT in wanted}
     said = {key: f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}" for key in sorted({*found, *wanted})}
     said[FINGERPRINT] = "other images"

@@ -10,7 +10,9 @@ from latent_domains.data.image_list import composed
 
 
 def domain_names(folders: Sequence[Path]) -> list[str]:
-    """A name for each folder, its own as far as files and layers can bear it; the second of a name gets a number."""
+    """Return a name for each folder, its own as far as files and layers can bear
+    it; the second of a name gets a number.
+    """
     names: list[str] = []
     for name in map(folder_label, folders):
         candidates = (name, *(f"{name}_{number}" for number in range(2, len(folders) + 2)))
@@ -19,12 +21,14 @@ def domain_names(folders: Sequence[Path]) -> list[str]:
 
 
 def folder_label(folder: Path) -> str:
-    """The folder's own name in letters and digits of any script, dots, dashes and underscores."""
+    """Return the folder's own name in letters and digits of any script, dots, dashes and underscores."""
     return safe_name(own_name(folder)) or "images"
 
 
 def own_name(folder: Path) -> str:
-    """What a folder is called: a link has its own name, and this folder (.) and that above it (..) have theirs."""
+    """Return what a folder is called: a link has its own name, and this folder
+    (.) and that above it (..) have theirs.
+    """
     return folder.name if folder.name not in ("", "..") else folder.resolve().name
 
 

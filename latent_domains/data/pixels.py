@@ -78,7 +78,9 @@ def deep_values(data: bytes) -> tuple[NDArray[Any], int] | None:
 
 
 def decoded(data: bytes, flags: int) -> NDArray[Any] | None:
-    """The pixels of an image file, None if it is none or damaged. Raises cv2.error, such as for one that is too large.
+    """Return the pixels of an image file, None if it is none or damaged.
+
+    Raises cv2.error, such as for one that is too large.
 
     A PNG may name 4 GB in a file of a few bytes, and OpenCV would take them first.
     """
@@ -257,7 +259,9 @@ _PGM = re.compile(rb"P([2356])" + 3 * rb"(?:\s|#[^\r\n]*[\r\n])+(\d+)")
 
 
 def _largest_value(data: bytes) -> int | None:
-    """The largest value of a PGM or a PPM for which OpenCV takes another one: 255 or 65,535, but in text below 256."""
+    """Return the largest value of a PGM or a PPM for which OpenCV takes another
+    one: 255 or 65,535, but in text below 256.
+    """
     header = _PGM.match(data)
     largest = int(header[4]) if header else 255
     heeded = largest in (255, 65535) or (largest < 255 and header[1] in b"23")
@@ -289,7 +293,7 @@ def pages(data: bytes) -> Iterator[Tags]:
 
 
 def _numbers(data: bytes, order: str, form: str | None, number: int, inline: bytes, long: str) -> tuple[int, ...]:
-    """The numbers of a tag, which are in its entry if they fit, else where this points to."""
+    """Return the numbers of a tag, which are in its entry if they fit, else where this points to."""
     if form is None or not number:
         return ()
     numbers = f"{order}{min(number, _MOST)}{form}"

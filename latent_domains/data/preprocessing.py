@@ -109,12 +109,12 @@ def stored_side(image_size: int) -> int:
 
 
 def size_folder(name: str, image_size: int) -> str:
-    """The folder of a set's LMDBs for images of another size than SEEN."""
+    """Return the folder of a set's LMDBs for images of another size than SEEN."""
     return f"{name}_{image_size}"
 
 
 def fits(image_size: int) -> bool:
-    """Whether a net that takes any size takes this one."""
+    """Say whether a net that takes any size takes this one."""
     return image_size >= SMALLEST and image_size % STEP == 0
 
 

@@ -194,7 +194,7 @@ def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = Fa
 
 
 def is_at_hand(file: PublishedFile, out: Path, mirror: Path | None = None) -> bool:
-    """Whether a file is in the folder ``out`` or, whatever is in it, in a mirror folder."""
+    """Say whether a file is in the folder ``out`` or, whatever is in it, in a mirror folder."""
     try:
         return (out / file.name).is_file() or _find_in_mirror(file, mirror) is not None
     except Unavailable:

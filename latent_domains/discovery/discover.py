@@ -77,7 +77,9 @@ def file_facts(files: Sequence[Path]) -> FileFacts:
 
 
 def what_differs(facts: Sequence[FileFacts], names: Sequence[str]) -> list[str]:
-    """What tells domains apart by itself, in words, by facts of each domain; one without pictures is left out."""
+    """Return what tells domains apart by itself, in words, by facts of each
+    domain; one without pictures is left out.
+    """
     there = [(one, name) for one, name in zip(facts, names, strict=True) if len(one.side)]
     if len(there) < 2:
         return []
@@ -101,7 +103,9 @@ def what_differs(facts: Sequence[FileFacts], names: Sequence[str]) -> list[str]:
 
 
 def _above(high: NDArray[np.float64], low: NDArray[np.float64]) -> float:
-    """How often a number of the one is larger than one of the other, from 0 to 1 (the area under the ROC curve)."""
+    """Return how often a number of the one is larger than one of the other, from
+    0 to 1 (the area under the ROC curve).
+    """
     difference = high[:, np.newaxis] - low
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
@@ -243,7 +247,7 @@ class Discovery:
         )
 
     def summary(self) -> list[str]:
-        """What was found, a line each."""
+        """Return what was found, a line each."""
         found, number = self.found, len(self.statistics.files)
         domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
         how = "as asked" if self.asked else f"{self.too_few} to look for more"
@@ -270,7 +274,7 @@ class Discovery:
 
 
 def domains_in_words(found: StyleDomains) -> str:
-    """How many domains, and how large: 2 domains (30 and 12 pictures)."""
+    """Return how many domains, and how large: 2 domains (30 and 12 pictures)."""
     if found.k == 1:
         return "one domain"
     *most, last = np.bincount(found.domains, minlength=found.k)
@@ -278,7 +282,7 @@ def domains_in_words(found: StyleDomains) -> str:
 
 
 def halves_agree(found: Agreement) -> str:
-    """How far halves of all pictures agree, in words."""
+    """Return how far halves of all pictures agree, in words."""
     return f"halves agree on {found.k} clusters to {found.halves:.2f}, those of one cloud to {found.cloud:.2f}"
 
 
@@ -297,7 +301,7 @@ def write_table(discovery: Discovery, out: Path) -> None:
 
 
 def chosen(discovery: Discovery, domain: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The most and the least certain pictures of a domain, at most ``count`` each; no picture is among both.
+    """Return the most and the least certain pictures of a domain, at most ``count`` each; no picture is among both.
 
     The most certain ones are of different classes, as far as there are so many.
     """

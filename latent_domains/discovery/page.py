@@ -101,7 +101,9 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
 
 
 def shares_section(counts: NDArray[np.int64], names: Sequence[str]) -> Section:
-    """How each class's pictures divide into latent domains (``counts``, classes×k): a chart or, of many, a table."""
+    """Return how each class's pictures divide into latent domains (``counts``,
+    classes×k): a chart or, of many, a table.
+    """
     block: Block
     caption = "Each row adds up to 100 %. Rows that differ much show classes that the domains have in unequal shares."
     if len(names) > DRAWN:

@@ -25,7 +25,7 @@ _STARTS = 10
 
 
 def _known(images: Pictures, k: int, seed: int, share: float = 1.0) -> W:
-    """The source of a ``share`` of the pictures of each source, drawn by ``seed``; the others are unknown."""
+    """Return the source of a ``share`` of the pictures of each source, drawn by ``seed``; the others are unknown."""
     sources = images.known_sources
     if share < 1:
         sources = np.where(np.concatenate(choose_known(images.counts, share, seed)), sources, -1)
@@ -46,7 +46,7 @@ def _pixels(images: Pictures, k: int, seed: int) -> W:
 def kmeans_domains(
     lmdbs: Sequence[Path], shape: tuple[int, int, int], k: int, seed: int, early: int = 0
 ) -> list[NDArray[np.int64]]:
-    """The cluster of each record of each LMDB: k-means over all of them together, by :func:`channel_statistics`.
+    """Return the cluster of each record of each LMDB: k-means over all of them together, by :func:`channel_statistics`.
 
     Where the last ``early`` numbers of a record are such statistics of a backbone's blocks, by these alone, each
     divided by its standard deviation, as a branch on them sees them.
@@ -76,7 +76,7 @@ def channel_statistics(lmdb: Path, shape: tuple[int, int, int]) -> NDArray[np.fl
 
 
 def _branch(images: Pictures, k: int, seed: int, net: caffe.Net) -> W:
-    """The probabilities of the ``k`` domains by a run's domain ``net``. Nothing is drawn by ``seed``."""
+    """Return the probabilities of the ``k`` domains by a run's domain ``net``. Nothing is drawn by ``seed``."""
     form = (images.experiment.data.preprocessing, images.experiment.data.test_batch_limit)
     parts = zip(images.lmdbs, images.counts, strict=True)
     return np.concatenate([blob_of_images(net, "domain_prob", lmdb, *form, number)[0] for lmdb, number in parts])

@@ -15,7 +15,7 @@ from latent_domains.domains.pictures import Pictures, Record, W
 
 
 def assign(images: Pictures, k: int, seed: int) -> W:
-    """What the file of the experiment's method says of each picture. Nothing is drawn by ``seed``.
+    """Return what the file of the experiment's method says of each picture. Nothing is drawn by ``seed``.
 
     Rows of other domains of the dataset, such as a target's, are left out. Raises ProgramError naming a picture that
     the file lacks or names twice, or that is none of the dataset.
@@ -47,7 +47,7 @@ def _named(domain: str, lmdb: Path) -> Iterable[Record]:
 
 
 def rows_of(found: DomainsFile, ours: Sequence[Record], others: Iterable[Record]) -> list[int]:
-    """The number of the row of each of our pictures (domain and path). Those of ``others`` may have rows, too.
+    """Return the number of the row of each of our pictures (domain and path). Those of ``others`` may have rows, too.
 
     Raises ProgramError as :func:`assign` does.
     """
@@ -83,7 +83,7 @@ def rows_of(found: DomainsFile, ours: Sequence[Record], others: Iterable[Record]
 def _candidates(
     folder: Path, source: str | None, picture: str, there: dict[Record, int], sources: dict[str, list[str]]
 ) -> list[Record]:
-    """The pictures that a row may mean: by source and path, by its end SOURCE/PATH, or by the path alone."""
+    """Return the pictures that a row may mean: by source and path, by its end SOURCE/PATH, or by the path alone."""
     plain = str(PurePosixPath(picture))
     if source:
         return [one for one in [(safe_name(source), plain)] if one in there]

@@ -46,7 +46,7 @@ class Pictures:
         return np.concatenate([*map(read_labels, self.lmdbs)])
 
     def records(self, reason: str) -> list[Record]:
-        """The original record of each picture (n).
+        """Return the original record of each picture (n).
 
         Raises ProgramError, with the ``reason``, if a mixture does not say from which LMDBs its records are.
         """
@@ -77,7 +77,7 @@ class Pictures:
         return found
 
     def lmdb_name(self, domain: str) -> str:
-        """The name of a domain's LMDB."""
+        """Return the name of a domain's LMDB."""
         return Path(self.experiment.data.train_lmdb(domain)).name
 
     def by_part(self, rows: NDArray) -> dict[str, NDArray]:
@@ -92,12 +92,12 @@ def one_hot(domains: NDArray[np.int64], k: int) -> W:
 
 
 def numbers(w: W) -> NDArray[np.int64]:
-    """The most probable domain of each picture (n), -1 where nothing is known."""
+    """Return the most probable domain of each picture (n), -1 where nothing is known."""
     return np.where(w.any(axis=1), w.argmax(axis=1), -1)
 
 
 def known_of(n: int, share: float) -> int:
-    """How many of ``n`` samples are known: ``share`` of them, a half rounded up."""
+    """Return how many of ``n`` samples are known: ``share`` of them, a half rounded up."""
     return int(np.floor(share * n + 0.5))
 
 

@@ -43,7 +43,9 @@ MOST = 2**34
 def plan_statistics(
     images: TaskImages, backbone: OnnxBackbone, out: Path, *, reading: Reading, jobs: int, skip_unreadable: bool
 ) -> list[PlannedLmdb]:
-    """An LMDB for each folder: the means of the channels of the backbone's early blocks, a record for each picture."""
+    """Return an LMDB for each folder: the means of the channels of the backbone's
+    early blocks, a record for each picture.
+    """
     return [
         plan_of_files(
             out / folder.name,
@@ -161,7 +163,7 @@ class LinearDomains:
 
 
 def made_by(backbone: OnnxBackbone) -> str:
-    """How a backbone makes statistics, as the file says it."""
+    """Return how a backbone makes statistics, as the file says it."""
     return json.dumps(backbone.description, sort_keys=True)
 
 
@@ -172,7 +174,9 @@ class Kept:
         self._path = FOLDER / str(Digest([("", json.dumps(made, sort_keys=True))]))[:16]
 
     def keys(self, entries: Sequence[Entry], reading: Reading, jobs: int) -> list[bytes]:
-        """The key of each picture: a hash of its contents, and of the options of ``reading`` on which it depends."""
+        """Return the key of each picture: a hash of its contents, and of the
+        options of ``reading`` on which it depends.
+        """
 
         def key(entry: Entry) -> bytes:
             try:
@@ -184,7 +188,7 @@ class Kept:
         return list(in_threads(key, entries, jobs))
 
     def rows(self, keys: Iterable[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """The rows of those keys that were made before."""
+        """Return the rows of those keys that were made before."""
         with self._transaction(write=False) as found:
             values = ((key, found.get(key)) for key in keys if key) if found else ()
             return {key: np.frombuffer(value, np.float32) for key, value in values if value}

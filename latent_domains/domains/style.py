@@ -62,7 +62,7 @@ def division(images: Pictures, k: int | None, seed: int) -> Division:
 
 
 def statistics_of(images: Pictures) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The statistics (n×f) of all pictures, and their numbers (n) in the order of the LMDBs of statistics.
+    """Return the statistics (n×f) of all pictures, and their numbers (n) in the order of the LMDBs of statistics.
 
     Raises as :func:`division`.
     """
@@ -79,7 +79,7 @@ def statistics_of(images: Pictures) -> tuple[NDArray[np.float64], NDArray[np.int
 
 
 def _remedy(data: Dataset, option: str = "") -> str:
-    """The command that makes them, or why there is none."""
+    """Return the command that makes them, or why there is none."""
     if not data.style_made_by:
         return f"there are none of {data.images}: {STYLE_IS_OF}"
     return f"make them with: {data.style_made_by}{option}"

@@ -49,7 +49,9 @@ class Directions:
 
 
 def directions(rows: Rows, classes: Numbers) -> Directions:
-    """The directions in which ``rows`` (n×f), each column standardised, vary most within ``classes`` (n, from 0)."""
+    """Return the directions in which ``rows`` (n×f), each column standardised,
+    vary most within ``classes`` (n, from 0).
+    """
     rows = standardised(rows)
     rest = rows - effects(rows, classes, np.ones((len(rows), 1)))[0][classes]
     kept = max(1, min(DIRECTIONS, len(rows) // PICTURES_A_DIRECTION, rows.shape[1]))
@@ -61,13 +63,13 @@ def directions(rows: Rows, classes: Numbers) -> Directions:
 
 
 def standardised(rows: Rows) -> Rows:
-    """The rows (n×f) with mean 0 and variance 1 in each column; a column without variance is 0."""
+    """Return the rows (n×f) with mean 0 and variance 1 in each column; a column without variance is 0."""
     deviations = rows.std(axis=0)
     return (rows - rows.mean(axis=0)) / np.where(deviations > 1e-9 * deviations.max(), deviations, np.inf)
 
 
 def log_probabilities(rows: Rows, classes: Numbers, k: int, seed: int) -> Rows:
-    """The logarithm of each of ``k`` latent domains' probability for each picture (n×k).
+    """Return the logarithm of each of ``k`` latent domains' probability for each picture (n×k).
 
     ``rows`` (n×f) are the pictures' statistics, ``classes`` (n) numbers from 0, all 0 if they are not known.
     """
@@ -91,7 +93,10 @@ def effects(rows: Rows, classes: Numbers, weights: Rows) -> tuple[Rows, Rows]:
 
 
 def _sums(rows: Rows, classes: Numbers) -> Rows:
-    """The sum of each class's rows (C×p). Its matrix is sparse: a full one takes time and memory for each class."""
+    """Return the sum of each class's rows (C×p).
+
+    Its matrix is sparse: a full one takes time and memory for each class.
+    """
     from scipy.sparse import csr_array  # slow to import
 
     number = len(classes)
@@ -100,7 +105,7 @@ def _sums(rows: Rows, classes: Numbers) -> Rows:
 
 
 def by_turns(rows: Rows, classes: Numbers, k: int, seed: int) -> Numbers:
-    """The domain of each row. Of several beginnings, that with the smallest sum of squares counts."""
+    """Return the domain of each row. Of several beginnings, that with the smallest sum of squares counts."""
     best, least = np.zeros(len(rows), np.int64), np.inf
     centred = rows - effects(rows, classes, np.ones((len(rows), 1)))[0][classes]
     for start in range(STARTS):
@@ -117,7 +122,9 @@ def by_turns(rows: Rows, classes: Numbers, k: int, seed: int) -> Numbers:
 
 
 def _with_lone_classes(rows: Rows, classes: Numbers, domains: Numbers, k: int) -> Numbers:
-    """The domains (n). A class that lies in a single domain goes where its effect is most like those of other classes.
+    """Return the domains (n).
+
+    A class that lies in a single domain goes where its effect is most like those of other classes.
 
     Least squares cannot tell the effect of such a class from that of its domain, so it would stay where it began.
     """
@@ -153,7 +160,7 @@ def _expectation_maximisation(rows: Rows, classes: Numbers, weights: Rows) -> Ro
 
 
 def kmeans(rows: Rows, k: int, seed: list[int], starts: int = 1) -> Numbers:
-    """The cluster of each row, by k-means."""
+    """Return the cluster of each row, by k-means."""
     from sklearn.cluster import KMeans  # a second to import
     from sklearn.exceptions import ConvergenceWarning
 
@@ -164,5 +171,5 @@ def kmeans(rows: Rows, k: int, seed: list[int], starts: int = 1) -> Numbers:
 
 
 def squared_distances(rows: Rows, centres: Rows) -> Rows:
-    """The squared distance of each row from each centre (n×k)."""
+    """Return the squared distance of each row from each centre (n×k)."""
     return (rows**2).sum(axis=1, keepdims=True) - 2 * rows @ centres.T + (centres**2).sum(axis=1)

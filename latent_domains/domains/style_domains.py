@@ -230,7 +230,7 @@ def find_style_domains(rows: Rows, classes: Numbers, k: int | None, seed: int) -
 
 
 def _overall(whole: _Part, counted: StyleDomains, k: int) -> float:
-    """The stability of ``k`` domains, as a mean of the pictures."""
+    """Return the stability of ``k`` domains, as a mean of the pictures."""
     if counted.k == k:
         return float(np.array(counted.stability)[counted.domains].mean())
     found = _divide(whole, k)
@@ -297,7 +297,9 @@ def _divide(whole: _Part, k: int | None) -> Division:
 
 
 def explained(classes: Numbers, division: NDArray[np.generic]) -> float:
-    """How far classes explain a division: 0 as by chance, 1 fully (adjusted mutual information, Vinh et al. 2010)."""
+    """Return how far classes explain a division: 0 as by chance, 1 fully
+    (adjusted mutual information, Vinh et al. 2010).
+    """
     from sklearn.metrics import adjusted_mutual_info_score  # a second to import
 
     if len(np.unique(classes)) == 1:
@@ -323,7 +325,7 @@ _Way = Callable[[_Part, int], Division]
 
 
 def _holds(whole: _Part, k: int, way: _Way) -> float:
-    """How far domains are found again in halves of the pictures: 0 as those of clouds, 1 fully."""
+    """Return how far domains are found again in halves of the pictures: 0 as those of clouds, 1 fully."""
     few = whole.alone(np.random.default_rng([whole.seed, k]).permutation(len(whole.rows))[:HOLDS_OF])
     if few.different < max(ENOUGH, 2 * k):
         return 0.0
@@ -335,7 +337,7 @@ def _holds(whole: _Part, k: int, way: _Way) -> float:
 
 
 def _found_again(whole: _Part, k: int, way: _Way, draws: int) -> float:
-    """The mean adjusted Rand index with what is found in halves of the pictures."""
+    """Return the mean adjusted Rand index with what is found in halves of the pictures."""
     from sklearn.metrics import adjusted_rand_score  # a second to import
 
     found = way(whole, k).domains
@@ -370,12 +372,12 @@ def _clouds(rows: Rows, seed: int) -> Iterator[Rows]:
 
 
 def _beyond(found: float, cloud: float) -> float:
-    """How far an agreement is beyond that of clouds: 0 as theirs, 1 if full."""
+    """Return how far an agreement is beyond that of clouds: 0 as theirs, 1 if full."""
     return (found - cloud) / (1 - cloud) if cloud < 1 else 0.0
 
 
 def _halves_agree(rows: Rows, k: int, seed: list[int], draws: int) -> float:
-    """The mean adjusted Rand index of the clusters that two halves of the rows give to all of them."""
+    """Return the mean adjusted Rand index of the clusters that two halves of the rows give to all of them."""
     from sklearn.metrics import adjusted_rand_score  # a second to import
 
     scores = []
@@ -408,5 +410,5 @@ def _nearest(rows: Rows, part: Rows, k: int, seed: list[int]) -> Numbers:
 
 
 def _numbered(classes: Numbers) -> Numbers:
-    """The same classes, by numbers without gaps."""
+    """Return the same classes, by numbers without gaps."""
     return np.unique(classes, return_inverse=True)[1].astype(np.int64)

@@ -62,7 +62,9 @@ def _check(size: int, domains: int) -> None:
 
 
 def published_counts(experiment: Experiment) -> dict[str, int]:
-    """The published number of images of each of the experiment's parts; of a mixture, what its shares make of them."""
+    """Return the published number of images of each of the experiment's parts; of
+    a mixture, what its shares make of them.
+    """
     counts = dict(experiment.data.counts)
     if experiment.task.undivided:
         of_sources, (mixture,) = [counts[source] for source in experiment.sources], experiment.task.source_inputs
@@ -71,19 +73,21 @@ def published_counts(experiment: Experiment) -> dict[str, int]:
 
 
 def is_joined(experiment: Experiment, part: str) -> bool:
-    """Whether ``python -m tools.join_lmdbs`` makes the LMDB of one of the experiment's parts."""
+    """Say whether ``python -m tools.join_lmdbs`` makes the LMDB of one of the experiment's parts."""
     return experiment.task.undivided and part in experiment.task.source_inputs
 
 
 def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
-    """The command line of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
+    """Return the command line of ``python -m tools.join_lmdbs`` for such a
+    part; ``data`` is the folder of the LMDBs.
+    """
     shares = ["--shares", shares_text(experiment.task.mixture.values())] if experiment.task.shares else []
     domains = map(experiment.data.train_lmdb, experiment.task.mixture)
     return [*shares, *(from_root(data / name) for name in (*domains, experiment.data.train_lmdb(part)))]
 
 
 def made_by(experiment: Experiment, data: Path, part: str) -> str:
-    """The command that builds the LMDB of a part; ``data`` is the folder of the LMDBs."""
+    """Return the command that builds the LMDB of a part; ``data`` is the folder of the LMDBs."""
     if is_joined(experiment, part):
         return shlex.join(["python", "-m", "tools.join_lmdbs", *join_options(experiment, data, part)])
     return experiment.data.made_by

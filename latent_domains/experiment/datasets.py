@@ -163,7 +163,7 @@ class Dataset:
         return batch_size, count // batch_size
 
     def to_json(self) -> dict[str, Any]:
-        """All that :func:`from_json` needs."""
+        """Return all that :func:`from_json` needs."""
         return asdict(self)
 
 
@@ -299,7 +299,7 @@ _PACS_DATA = Dataset(
 
 
 def as_features(images: Dataset, kind: str, network: str, size: int, features: Features, **changes: Any) -> Dataset:
-    """The same domains as records of ``size`` features of a ``kind``, called IMAGES_KIND."""
+    """Return the same domains as records of ``size`` features of a ``kind``, called IMAGES_KIND."""
     return replace(
         images,
         **{
@@ -319,13 +319,15 @@ def as_features(images: Dataset, kind: str, network: str, size: int, features: F
 
 
 def _fc7(images: Dataset) -> Dataset:
-    """The same domains as AlexNet's fc7 features, before its ReLU, of the central crop."""
+    """Return the same domains as AlexNet's fc7 features, before its ReLU, of the central crop."""
     made_by = f"python -m tools.extract_features {images.name} --weights FILE"
     return as_features(images, "fc7", "alexnet_fc7", 4096, Features(images.name, "alexnet"), made_by=made_by)
 
 
 def on_lite0(images: Dataset, recipe: Recipe, made_by: str | None = None) -> Dataset:
-    """The same domains as EfficientNet-Lite0's features of the central crop and statistics of two early blocks."""
+    """Return the same domains as EfficientNet-Lite0's features of the central
+    crop and statistics of two early blocks.
+    """
     made_by = made_by or f"python -m tools.extract_features {images.name} --backbone lite0"
     features = Features(images.name, "lite0", early=80)
     return as_features(images, "lite0", ANY_FEATURES, 1280 + 80, features, recipe=recipe, made_by=made_by)
@@ -407,14 +409,14 @@ DATASETS = {
 
 
 def named(name: str) -> Dataset:
-    """The dataset of the paper that is called so. Raises ProgramError if there is none."""
+    """Return the dataset of the paper that is called so. Raises ProgramError if there is none."""
     if name not in DATASETS:
         raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
     return DATASETS[name]
 
 
 def find_dataset(text: str) -> Dataset:
-    """A dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
+    """Return a dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
     if not text.endswith(".json"):
         return named(text)
     file = path(text)
@@ -427,23 +429,24 @@ def find_dataset(text: str) -> Dataset:
 
 
 def of_network(network: str) -> Dataset:
-    """The dataset whose images suit a network, for that network."""
+    """Return the dataset whose images suit a network, for that network."""
     return _entering(DATASETS[NETWORKS[network].images], network)
 
 
 def input_of(network: Network) -> Preprocessing:
-    """How images become a network's input, of its usual size."""
+    """Return how images become a network's input, of its usual size."""
     return network.pixels or DATASETS[network.images].preprocessing
 
 
 def _entering(data: Dataset, network: str) -> Dataset:
-    """A dataset for another network: its images become what the network takes."""
+    """Return a dataset for another network: its images become what the network takes."""
     form = input_of(NETWORKS[network])
     return replace(data, network=network, crop=form.crop, mean=form.mean, scale=form.scale)
 
 
 def adapted(data: Dataset, network: str | None, image_size: int | None) -> Dataset:
-    """A dataset for a network (None: its own) that sees squares of side ``image_size`` (None: the network's usual one).
+    """Return a dataset for a network (None: its own) that sees squares of side
+    ``image_size`` (None: the network's usual one).
 
     Images of another size are in separate LMDBs, stored smaller or larger in the same proportion.
     Raises ProgramError naming the setting that does not fit.
@@ -474,7 +477,7 @@ def adapted(data: Dataset, network: str | None, image_size: int | None) -> Datas
 
 
 def from_json(values: Any) -> Dataset:
-    """The dataset that :meth:`Dataset.to_json` described.
+    """Return the dataset that :meth:`Dataset.to_json` described.
 
     Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
     """
@@ -484,7 +487,7 @@ def from_json(values: Any) -> Dataset:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether a folder of this name can lie in another one, and a terminal print it."""
+    """Say whether a folder of this name can lie in another one, and a terminal print it."""
     return name not in ("", ".", "..") and "/" not in name and harmless(name) == name
 
 

@@ -144,7 +144,9 @@ class Experiment:
         return "_".join([*parts, f"seed{self.seed}"])
 
     def to_json(self) -> dict[str, Any]:
-        """All that :func:`from_json` needs: the dataset by its name, or described in full if it is none of DATASETS."""
+        """Return all that :func:`from_json` needs: the dataset by its name, or
+        described in full if it is none of DATASETS.
+        """
         task = _fields(self.task)
         data = task.pop("data")
         ours = DATASETS.get(data.name)
@@ -233,7 +235,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
-    """The methods that a dataset's network knows: some nets are not trained without normalisation."""
+    """Return the methods that a dataset's network knows: some nets are not trained without normalisation."""
     return tuple(method for method in METHODS if method != "plain" or NETWORKS[data.network].plain)
 
 
@@ -258,7 +260,7 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
 
 
 def from_json(values: Any) -> Experiment:
-    """The experiment that :meth:`Experiment.to_json` wrote.
+    """Return the experiment that :meth:`Experiment.to_json` wrote.
 
     Raises ProgramError for unknown keys, and for values of another type or out of range.
     """
@@ -277,12 +279,12 @@ def from_json(values: Any) -> Experiment:
 
 
 def _defaults(part: type) -> dict[str, Any]:
-    """The values of fields that were added later: what is absent was not yet a choice."""
+    """Return the values of fields that were added later: what is absent was not yet a choice."""
     return {field.name: field.default for field in fields(part) if field.default is not MISSING}
 
 
 def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any]]:
-    """What two experiments do not have in common: the setting, and its value in each (None: it has none)."""
+    """Return what two experiments do not have in common: the setting, and its value in each (None: it has none)."""
     found, wanted = there.settings, here.settings
     names = dict.fromkeys([*wanted, *found])
     different = [(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
@@ -297,7 +299,7 @@ def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any
 
 
 def _made(data: Dataset, method: Any, chosen: Mapping[str, Any]) -> Experiment:
-    """The experiment with what was ``chosen``, by the names of fields; the rest is as usual."""
+    """Return the experiment with what was ``chosen``, by the names of fields; the rest is as usual."""
     kind = _kind(method)
     first = {name: checked(SETTINGS[name].type, chosen[name], name) for name in _DECIDE if name in chosen}
     usual = _usual(data, kind, *map(first.get, _DECIDE))
@@ -325,7 +327,7 @@ def _usual(
     network: str | None,
     head: str | None,
 ) -> dict[str, Any]:
-    """The default of every field of every part; with targets alone, all other domains are sources."""
+    """Return the default of every field of every part; with targets alone, all other domains are sources."""
     targets = data.targets if targets is None else targets
     if sources is None:
         others = tuple(domain for domain in data.domains if domain not in targets)
@@ -378,5 +380,5 @@ def _object(found: Any, where: str) -> dict[str, Any]:
 
 
 def _fields(part: Any) -> dict[str, Any]:
-    """What makes an experiment another one."""
+    """Return what makes an experiment another one."""
     return {field.name: getattr(part, field.name) for field in fields(part) if field.compare}

@@ -64,7 +64,7 @@ def _dataset(name: str, domains: Mapping[str, LabelledFeatures], classes: int, m
 
 
 def _parts(out: Path, domains: Mapping[str, LabelledFeatures], names: tuple[str, ...], how: str) -> list[PlannedLmdb]:
-    """A part for each domain; z makes what is in each of them depend on all files."""
+    """Return a part for each domain; z makes what is in each of them depend on all files."""
     digests = {
         domain: hashlib.sha256(rows.features.tobytes() + rows.labels.tobytes()).hexdigest()
         for domain, rows in domains.items()

@@ -54,7 +54,7 @@ class Method:
     domains = ""
 
     def source_domains(self, sources: int) -> int:
-        """The number of source domains that the normalisation knows, out of the number of sources."""
+        """Return the number of source domains that the normalisation knows, out of the number of sources."""
         raise NotImplementedError
 
     @property
@@ -83,7 +83,7 @@ class Method:
         return self.labelled_share > 0 or bool(self.domains)
 
     def reads_domain_labels(self, undivided: bool) -> bool:
-        """Whether the training net reads domain labels of the source images."""
+        """Say whether the training net reads domain labels of the source images."""
         return self.has_domain_labels
 
     @property

@@ -46,17 +46,17 @@ PRETRAINED = {weights.name: weights for network in NETWORKS.values() for weights
 
 
 def of_network(network: str) -> tuple[Pretrained, ...]:
-    """The weights that a network can begin from, the first choice first; none for nets that begin at random."""
+    """Return the weights that a network can begin from, the first choice first; none for nets that begin at random."""
     return tuple(weights for weights in PRETRAINED.values() if weights.network == network)
 
 
 def whose(caffemodel: str) -> Pretrained | None:
-    """The weights that a caffemodel of this name is made of, if they are known."""
+    """Return the weights that a caffemodel of this name is made of, if they are known."""
     return next((weights for weights in PRETRAINED.values() if weights.made(caffemodel)), None)
 
 
 def published(file: Path) -> Pretrained | None:
-    """The weights that a file holds by its hash, if they are known."""
+    """Return the weights that a file holds by its hash, if they are known."""
     found = sha256(file)
     return next((weights for weights in PRETRAINED.values() if weights.file.hashes["sha256"] == found), None)
 
@@ -72,7 +72,7 @@ def expect_caffemodel(file: Path) -> None:
 
 
 def at_hand(network: str, folder: Path) -> Pretrained:
-    """The weights that nets of a network begin from where ``folder`` keeps weights.
+    """Return the weights that nets of a network begin from where ``folder`` keeps weights.
 
     They are the first found there or in the mirror folder; else the first choice, to be downloaded.
     """

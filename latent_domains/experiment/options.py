@@ -16,7 +16,7 @@ _METHOD = tuple(name for name in SETTINGS if name not in _OF_IMAGES)
 
 
 def option_name(setting: str) -> str:
-    """A setting's option on command lines."""
+    """Return a setting's option on command lines."""
     return f"--{setting.replace('_', '-')}"
 
 
@@ -37,7 +37,7 @@ def add_experiment_options(
 
 
 def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaults: str) -> None:
-    """The options that say what is done with a dataset, whichever it is.
+    """Return the options that say what is done with a dataset, whichever it is.
 
     Their help calls a recipe's defaults ``recipe``. ``defaults`` are words for the defaults that the program itself
     chooses: such an option is None if it is not given.
@@ -62,7 +62,7 @@ def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, def
 
 
 def _reading(kind: Any) -> dict[str, Any]:
-    """How argparse reads a value of a setting's type."""
+    """Return how argparse reads a value of a setting's type."""
     kind = kind.__origin__ if get_origin(kind) is Annotated else kind
     if kind is bool:
         return {"action": "store_true"}
@@ -74,10 +74,10 @@ def _reading(kind: Any) -> dict[str, Any]:
 
 
 def method_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The values of :func:`add_method_options`' options, by the names of :func:`make_experiment`."""
+    """Return the values of :func:`add_method_options`' options, by the names of :func:`make_experiment`."""
     return {name: getattr(options, name) for name in _METHOD}
 
 
 def experiment_from_options(options: argparse.Namespace) -> Experiment:
-    """The experiment that :func:`add_experiment_options`' options describe."""
+    """Return the experiment that :func:`add_experiment_options`' options describe."""
     return make_experiment(options.dataset, **{name: getattr(options, name) for name in SETTINGS})

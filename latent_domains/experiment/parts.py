@@ -138,7 +138,7 @@ SHORT = {
 
 
 def short(name: str, value: Any) -> str:
-    """A setting's part of a folder's name."""
+    """Return a setting's part of a folder's name."""
     if name == "shares":
         value = "-".join(map(str, value))
     elif name in ("known_share", "style_share"):

@@ -54,12 +54,12 @@ class ModelDescription:
     preprocessing: Annotated[Preprocessing, AfterValidator(_consistent)]
 
     def text(self) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         return json_text(asdict(self))
 
 
 def description_file(prefix: Path) -> Path:
-    """The file's name, beside PREFIX.prototxt and PREFIX.caffemodel."""
+    """Return the file's name, beside PREFIX.prototxt and PREFIX.caffemodel."""
     return prefix.with_name(f"{prefix.name}.json")
 
 
@@ -99,7 +99,7 @@ class Prediction:
 
 
 def in_caffe(file: Path, weights: Path, description: ModelDescription) -> Classifier:
-    """A net and its weights in Caffe. Raises ProgramError if they or the description do not fit together."""
+    """Return a net and its weights in Caffe. Raises ProgramError if they or the description do not fit together."""
     net = load(read_model(file, weights))
     shapes = {name: blob.shape for name, blob in net.blobs.items()}
     _check(file, {name: shapes[name] for name in net.inputs}, {name: shapes[name] for name in net.outputs}, description)
@@ -113,7 +113,7 @@ def in_caffe(file: Path, weights: Path, description: ModelDescription) -> Classi
 
 
 def in_onnx_runtime(file: Path, weights: Path, description: ModelDescription) -> Classifier:
-    """An ONNX file in ONNX Runtime; ``weights`` are those that it was made of, if they are there.
+    """Return an ONNX file in ONNX Runtime; ``weights`` are those that it was made of, if they are there.
 
     Raises ProgramError if they or the description do not fit together.
     """

@@ -90,7 +90,7 @@ def _by_scores(
     expected: NDArray[np.floating],
     found: NDArray[np.floating],
 ) -> float:
-    """How far the ``scores`` at the places that an ArgMax found are from those at the expected places."""
+    """Return how far the ``scores`` at the places that an ArgMax found are from those at the expected places."""
     axis, rest = maker.argmax_param.axis, 0.0
     if not maker.argmax_param.HasField("axis"):  # N×1×k of all values of an image, or N×2×k, with the scores
         rest = difference("", expected[:, 1:], found[:, 1:]).relative
@@ -104,7 +104,7 @@ def _by_scores(
 
 
 def worst(rows: Sequence[Difference]) -> Difference:
-    """The blob with the largest difference."""
+    """Return the blob with the largest difference."""
     return max(rows, key=lambda row: row.relative)
 
 
@@ -184,7 +184,7 @@ def images(folder: Path, shape: Sequence[int], transform: Transform = AS_STORED)
 
 
 def in_words(shape: Sequence[int], transform: Transform, mean_file: str = "") -> str:
-    """A line for a prototxt that says what input its net needs. ``mean_file`` has a mean for every pixel."""
+    """Return a line for a prototxt that says what input its net needs. ``mean_file`` has a mean for every pixel."""
     less = ", ".join(f"{value:g}" for value in transform.mean) or mean_file
     pixels = f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {less}" if less else ""
     return f"Input: N×{by(shape)}{pixels}{f', times {transform.scale:g}' if transform.scale != 1 else ''}."

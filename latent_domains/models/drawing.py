@@ -52,7 +52,7 @@ _ASIDE = "#B85C00"
 
 
 def draw(net: NetParameter, image_format: str = "svg") -> bytes:
-    """A picture of a net of one phase: the same bytes for the same net and graphviz."""
+    """Return a picture of a net of one phase: the same bytes for the same net and graphviz."""
     if shutil.which("dot") is None:
         raise ProgramError("found no program dot on PATH: install Debian's package graphviz")
     text = _dot(read_graph(net)).to_string()
@@ -63,7 +63,9 @@ def draw(net: NetParameter, image_format: str = "svg") -> bytes:
 
 
 def _dot(net: Graph) -> pydot.Dot:
-    """The boxes, the arrows between them, and an ellipse for each blob that no arrow leads from or no layer makes."""
+    """Return the boxes, the arrows between them, and an ellipse for each blob
+    that no arrow leads from or no layer makes.
+    """
     graph = pydot.Dot("net", graph_type="digraph", rankdir="TB", bgcolor="white", pad=0.2, ranksep=0.35)
     graph.set_node_defaults(fontname=_FONT, fontsize=11, shape="plain")
     graph.set_edge_defaults(fontname=_FONT, fontsize=9, fontcolor=_LINE, color=_LINE, arrowsize=0.7)
@@ -92,24 +94,24 @@ def _dot(net: Graph) -> pydot.Dot:
 
 
 def _inputs(node: Node) -> list[Value]:
-    """The bottoms that arrows lead from."""
+    """Return the bottoms that arrows lead from."""
     return node.bottoms[: len(node.bottoms) - len(_asides(node))]
 
 
 def _asides(node: Node) -> list[Value]:
-    """The bottoms whose arrows would cross the whole picture: ``w`` of mDA, labels of losses and accuracies."""
+    """Return the bottoms whose arrows would cross the whole picture: ``w`` of mDA, labels of losses and accuracies."""
     return node.bottoms[1:] if _role(node) in ("mda", "loss") or node.kind == "Accuracy" else []
 
 
 def _branch(net: Graph) -> set[Node]:
-    """The layers after the stem that serve only to make ``w``."""
+    """Return the layers after the stem that serve only to make ``w``."""
     assigning = [blob for node in net.nodes if node.kind == "DomainAssignmentLayer" for blob in node.bottoms]
     normalised = [blob for node in net.nodes if node.kind == "MDALayer" for blob in _inputs(node)]
     return set(net.ancestors(assigning, _inputs)) - set(net.ancestors(normalised, _inputs))
 
 
 def _boxes(net: Graph) -> list[list[Node]]:
-    """The layers in groups, a box each: a layer, and the followers that alone read it."""
+    """Return the layers in groups, a box each: a layer, and the followers that alone read it."""
     boxes: dict[Node, list[Node]] = {}
     for node in net.nodes:
         inputs = _inputs(node)
@@ -121,7 +123,7 @@ def _boxes(net: Graph) -> list[list[Node]]:
 
 
 def _table(box: list[Node], branch: set[Node]) -> str:
-    """A box as graphviz's HTML: a row for each layer, coloured by its role, with its asides on the left."""
+    """Return a box as graphviz's HTML: a row for each layer, coloured by its role, with its asides on the left."""
     rows = []
     columns = 1 + max(len(_asides(node)) for node in box)
     for node in box:
@@ -147,7 +149,7 @@ def _role(node: Node) -> str:
 
 
 def _details(node: Node) -> list[str]:
-    """What is shown below a layer's name."""
+    """Return what is shown below a layer's name."""
     layer = node.layer
     details = [f"batch: {layer.data_param.batch_size}"] if node.kind == "Data" else []
     for field, value in layer.ListFields():

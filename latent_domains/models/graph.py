@@ -30,7 +30,7 @@ _LENDERS = frozenset({"Concat", "DummyData", "Flatten", "Input", "Parameter", "R
 
 
 def kind(layer: LayerParameter) -> str:
-    """The layer's type, a Python layer's class."""
+    """Return the layer's type, a Python layer's class."""
     return (layer.type == "Python" and layer.python_param.layer) or layer.type
 
 
@@ -76,7 +76,7 @@ class Node:
         return self.type in _LENDERS and len(self.bottoms) == 1 and (len(self.tops) == 1 or self.type == "Split")
 
     def axis(self, axis: int) -> int:
-        """An axis of the first bottom, counted from the front."""
+        """Return an axis of the first bottom, counted from the front."""
         return axis % len(self.bottoms[0].shape)
 
 
@@ -101,25 +101,25 @@ class Graph:
             self.outputs = {value for node in self.nodes for value in node.tops} - read
 
     def values(self) -> list[Value]:
-        """All values, in the order in which they appear."""
+        """Return all values, in the order in which they appear."""
         return list(dict.fromkeys(value for node in self.nodes for value in (*node.bottoms, *node.tops)))
 
     def readers(self, value: Value) -> list[Node]:
         return [node for node in self.nodes if value in node.bottoms]
 
     def maker(self, value: Value) -> Node | None:
-        """The node that makes ``value``, None if it comes from outside."""
+        """Return the node that makes ``value``, None if it comes from outside."""
         return next((node for node in self.nodes if value in node.tops), None)
 
     def only_reader(self, value: Value) -> Node | None:
-        """The one node that reads ``value``, None if there are several or the value is an output."""
+        """Return the one node that reads ``value``, None if there are several or the value is an output."""
         readers = self.readers(value)
         return readers[0] if len(readers) == 1 and value not in self.outputs else None
 
     def ancestors(
         self, values: Iterable[Value], needs: Callable[[Node], Iterable[Value]] = attrgetter("bottoms")
     ) -> list[Node]:
-        """The nodes that compute ``values``, in order. ``needs`` says what a node computes from."""
+        """Return the nodes that compute ``values``, in order. ``needs`` says what a node computes from."""
         wanted = set(values)
         found = []
         for node in reversed(self.nodes):
@@ -164,7 +164,7 @@ class Graph:
             self.replace(node, [node, *(Node(layer, [top], []) for layer, top in zip(layers, unread, strict=True))])
 
     def fresh(self, name: str) -> str:
-        """A name like ``name`` for a new layer or blob."""
+        """Return a name like ``name`` for a new layer or blob."""
         while name in self.names:
             name += "_"
         self.names.add(name)
@@ -182,7 +182,7 @@ class Graph:
             made.update(node.tops)
 
     def definition(self) -> tuple[NetParameter, dict[Value, str]]:
-        """The net, and the name of each value's blob: that in ``blob_names``, else the value's own.
+        """Return the net, and the name of each value's blob: that in ``blob_names``, else the value's own.
 
         A layer works in place if it did before, if no other layer reads what it overwrites, and if ``blob_names`` do
         not forbid it.
@@ -206,7 +206,10 @@ class Graph:
 
 
 def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
-    """The graph of a net of one phase, with the ``shapes`` of its blobs. A blob that no layer makes has no maker."""
+    """Return the graph of a net of one phase, with the ``shapes`` of its blobs.
+
+    A blob that no layer makes has no maker.
+    """
     shapes = shapes or {}
     now: dict[str, Value] = {}
     nodes = []
@@ -221,7 +224,7 @@ def read_graph(net: NetParameter, shapes: Mapping[str, tuple[int, ...]] | None =
 
 
 def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
-    """The graph of a net for tests. It shares the model's parameters: copies may be gigabytes."""
+    """Return the graph of a net for tests. It shares the model's parameters: copies may be gigabytes."""
     net = NetParameter()
     net.CopyFrom(model.net)  # the graph's layers may be changed
     graph = read_graph(net, shapes)
@@ -232,7 +235,7 @@ def of_model(model: Model, shapes: Mapping[str, tuple[int, ...]]) -> Graph:
 
 
 def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
-    """The graph's model, without what only training needs, and each value's blob. Outputs keep their names."""
+    """Return the graph's model, without what only training needs, and each value's blob. Outputs keep their names."""
     graph.silence_unread()
     graph.blob_names = {value: value.name for value in graph.outputs}
     net, blobs = graph.definition()
@@ -259,13 +262,15 @@ def comparable_blobs(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, st
 
 
 def blobs_after_forward(blobs: Mapping[Value, str]) -> dict[Value, str]:
-    """The values that are still in their blobs after a forward pass; ``blobs`` is in the order they were made."""
+    """Return the values that are still in their blobs after a forward pass;
+    ``blobs`` is in the order they were made.
+    """
     last = {name: value for value, name in blobs.items()}
     return {value: name for name, value in last.items()}
 
 
 def copy(layer: LayerParameter, name: str | None = None) -> LayerParameter:
-    """A copy of a layer's parameters, to be changed; ``name``: its new name."""
+    """Return a copy of a layer's parameters, to be changed; ``name``: its new name."""
     new = LayerParameter()
     new.CopyFrom(layer)
     if name is not None:
@@ -308,7 +313,9 @@ def pair(param: Message, stem: str, field: str, default: int) -> tuple[int, int]
 
 
 def end_pads(param: Message) -> tuple[int, int]:
-    """A convolution's padding below and on the right: ``pad_end``, which stock Caffe lacks; else as above and left."""
+    """Return a convolution's padding below and on the right: ``pad_end``, which
+    stock Caffe lacks; else as above and left.
+    """
     if getattr(param, "pad_end", ()):
         return pair(param, "pad_end", "pad_end", 0)
     return pair(param, "pad", "pad", 0)

@@ -119,7 +119,7 @@ def load(model: Model) -> caffe.Net:
 
 
 def open_net(net: NetParameter, phase: int) -> caffe.Net:
-    """A net in Caffe, whose large layers are not filled (see :func:`as_file`)."""
+    """Return a net in Caffe, whose large layers are not filled (see :func:`as_file`)."""
     with as_file(net) as file:
         return caffe.Net(str(file), phase)
 
@@ -175,7 +175,7 @@ def write_model(
 
 
 def weights_bytes(model: Model) -> bytes:
-    """The contents of a caffemodel: the net's layers with their blobs, then the blobs of other layers."""
+    """Return the contents of a caffemodel: the net's layers with their blobs, then the blobs of other layers."""
     types = {layer.name: layer.type for layer in model.net.layer}
     names = [name for name in types if name in model.blobs] + [name for name in model.blobs if name not in types]
     parts = [NetParameter(name=model.net.name).SerializeToString()]
@@ -191,7 +191,7 @@ def weights_bytes(model: Model) -> bytes:
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:
-    """The names of a model's two files. Raises ProgramError if ``prefix`` is a folder or has their suffix."""
+    """Return the names of a model's two files. Raises ProgramError if ``prefix`` is a folder or has their suffix."""
     if prefix.name in ("", ".."):
         raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
     if prefix.suffix in (".prototxt", ".caffemodel"):

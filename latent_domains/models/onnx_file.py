@@ -49,12 +49,12 @@ class _External:
 
 
 def is_onnx(head: bytes) -> bool:
-    """Whether a file that begins with ``head``, HEAD bytes at least, is an ONNX model."""
+    """Say whether a file that begins with ``head``, HEAD bytes at least, is an ONNX model."""
     return head.startswith(_ONNX) and not is_safetensors(head)
 
 
 def is_safetensors(head: bytes) -> bool:
-    """Whether a file begins with the length of a header, below 4 GiB, and a header of JSON."""
+    """Say whether a file begins with the length of a header, below 4 GiB, and a header of JSON."""
     return head[4:HEAD] == b"\0\0\0\0{"
 
 
@@ -77,7 +77,7 @@ def read_onnx(file: Path) -> ModelProto:
 
 
 def contents_sha256(file: Path) -> str:
-    """The hash of a file of weights, with the external data of an ONNX model.
+    """Return the hash of a file of weights, with the external data of an ONNX model.
 
     Raises ProgramError as :func:`read_onnx` does.
     """
@@ -109,7 +109,7 @@ def _read(file: Path) -> tuple[ModelProto, list[_External]]:
 
 
 def _tensors(message: Message) -> Iterator[TensorProto]:
-    """All tensors of a model: also those of attributes, subgraphs and functions, and the parts of sparse ones."""
+    """Yield all tensors of a model: also those of attributes, subgraphs and functions, and the parts of sparse ones."""
     for field, value in message.ListFields():
         for part in (value if field.label == field.LABEL_REPEATED else [value]) if field.message_type else ():
             if isinstance(part, TensorProto):
@@ -119,7 +119,9 @@ def _tensors(message: Message) -> Iterator[TensorProto]:
 
 
 def _external(model: Path, tensor: TensorProto) -> _External:
-    """Where a tensor's external data lie. Raises ProgramError unless they are whole, in a file of the model's folder.
+    """Return where a tensor's external data lie.
+
+    Raises ProgramError unless they are whole, in a file of the model's folder.
 
     A model may come from anybody: it must not read other files of this machine.
     """
@@ -184,7 +186,7 @@ class Runtime:
 
 
 def with_outputs(model: ModelProto, names: Iterable[str]) -> ModelProto:
-    """A copy whose outputs are the inner values of these ``names``, in this order."""
+    """Return a copy whose outputs are the inner values of these ``names``, in this order."""
     copy = ModelProto()
     copy.CopyFrom(model)
     del copy.graph.output[:]

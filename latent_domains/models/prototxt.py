@@ -48,7 +48,7 @@ def with_round_modes(text: str) -> str:
 
 
 def net_text(name: str, net: NetParameter, comments: Sequence[Comment] = ()) -> str:
-    """The net as prototxt, with each of the comments at the first layer that it is about."""
+    """Return the net as prototxt, with each of the comments at the first layer that it is about."""
     waiting = list(comments)
     lines = list(_fields(NetParameter(name=name), ""))
     for layer in net.layer:
@@ -108,7 +108,8 @@ def check_format(net: NetParameter, file: Path) -> None:
 
 
 def for_phase(net: NetParameter, phase: int, file: Path) -> NetParameter:
-    """The layers of ``net`` that Caffe makes for the TRAIN or the TEST phase, without their include and exclude rules.
+    """Return the layers of ``net`` that Caffe makes for the TRAIN or the TEST phase,
+    without their include and exclude rules.
 
     Caffe must be able to load it. Inputs that are fields of the net, as in older files, become Input layers. Raises
     ProgramError naming ``file`` if its layers are of Caffe's old format.
@@ -139,7 +140,7 @@ def _made(layer: LayerParameter, phase: int, state: NetState) -> bool:
 
 
 def _met(rule: NetStateRule, phase: int, state: NetState) -> bool:
-    """Whether a rule is met in a phase, at pycaffe's level and in the stages of ``state``."""
+    """Say whether a rule is met in a phase, at pycaffe's level and in the stages of ``state``."""
     return (
         (not rule.HasField("phase") or rule.phase == phase)
         and (not rule.HasField("min_level") or rule.min_level <= _LEVEL)

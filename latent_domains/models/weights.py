@@ -129,7 +129,9 @@ def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
 
 
 def _read(weights: Path) -> tuple[NetParameter, bool]:
-    """What a caffemodel holds, with all numbers where stock Caffe looks for them; and whether some were elsewhere."""
+    """Return what a caffemodel holds, with all numbers where stock Caffe looks
+    for them; and whether some were elsewhere.
+    """
     expect_file(weights, "a caffemodel")
     data = read_bytes(weights)
     if data.startswith(_HDF5):
@@ -187,7 +189,9 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
 
 
 def _is_normalisation(shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Whether blobs of these shapes are running statistics: means, variances, and one divisor or one for each row."""
+    """Say whether blobs of these shapes are running statistics: means,
+    variances, and one divisor or one for each row.
+    """
     return len(shapes) == 3 and shapes[0] == shapes[1] and shapes[2] in ((1,), shapes[0][:-1])
 
 

@@ -20,7 +20,7 @@ def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int)
 
 
 def _w_of(source: str) -> str:
-    """The name of a known source's w. A source may be called as one of the targets' layers are."""
+    """Return the name of a known source's w. A source may be called as one of the targets' layers are."""
     return f"w_source_{source}" if source in ("target", "target_logits") else f"w_{source}"
 
 

@@ -69,7 +69,7 @@ COMMENTS: tuple[Comment, ...] = (
 
 
 def network_of(experiment: Experiment) -> Network:
-    """The network of which the experiment's nets are."""
+    """Return the network of which the experiment's nets are."""
     return NETWORKS[experiment.net.network]
 
 
@@ -82,7 +82,7 @@ def make_nets(
     domain_label_lmdbs: Mapping[str, str] | None = None,
     record_files: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
+    """Return the nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
 
     By name: ``train``; a test net for each target (``experiment.task.tests``); ``deploy``; and ``domains`` where a
     branch predicts domains. ``sizes`` are the rows of a training batch by part
@@ -119,7 +119,7 @@ def train_net(
     domain_label_lmdbs: Mapping[str, str],
     record_files: Mapping[str, str],
 ) -> NetSpec:
-    """The training net. Source rows come first in every blob; target labels are in no blob at all."""
+    """Return the training net. Source rows come first in every blob; target labels are in no blob at all."""
     network = network_of(experiment)
     n = NetSpec()
     batch = training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs, record_files)
@@ -162,7 +162,7 @@ def deploy_net(experiment: Experiment) -> NetSpec:
 
 
 def domain_net(experiment: Experiment) -> NetSpec:
-    """The stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
+    """Return the stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
     n = _with_input(experiment)
     stem = network_of(experiment).stem(n, n.data, experiment)
     if experiment.method.has_branch:
@@ -207,7 +207,7 @@ def _domain_logits(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top) 
 
 
 def _own_rows(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top, prefix: str) -> Top:
-    """The features of a branch for the rows it decides about: the sources' or the targets'."""
+    """Return the features of a branch for the rows it decides about: the sources' or the targets'."""
     network = network_of(experiment)
     if not network.branch_sees_all:
         return network.branch(n, n.stem_source if prefix == _SOURCE else n.stem_target, experiment, prefix)

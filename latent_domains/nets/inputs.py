@@ -31,7 +31,7 @@ class Batch:
     unknown: Top | None = None
 
     def split(self, top: Top) -> tuple[Top, Top]:
-        """The source rows and the target rows of a blob of the whole batch."""
+        """Return the source rows and the target rows of a blob of the whole batch."""
         return L.Slice(top, axis=0, slice_point=self.source_rows, ntop=2)
 
 
@@ -46,7 +46,7 @@ def images(
     mirror: bool,
     **order: int | str,
 ) -> Top:
-    """A Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
+    """Return a Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
 
     Caffe crops at random in training and from the centre in tests. ``order`` is what :func:`data_order` gives, and
     ``records``, the file with the numbers of the records that are read (none: all once).
@@ -140,7 +140,7 @@ def _flat(top: Top) -> Top:
 
 
 def _of_file(n: NetSpec, experiment: Experiment, joined: Top) -> dict[str, Top]:
-    """What a record of w of a file holds; without a branch all domains are known, and w is enough."""
+    """Return what a record of w of a file holds; without a branch all domains are known, and w is enough."""
     k = experiment.k
     names = ("log_w_nchw", "unknown_nchw", "domain_label_nchw")
     for name, top in zip(names, L.Slice(joined, axis=1, slice_point=[k, k + 1], ntop=3), strict=True):

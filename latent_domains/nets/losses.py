@@ -9,7 +9,7 @@ from latent_domains.networks.blocks import python_layer
 
 
 def loss_weights(experiment: Experiment) -> dict[str, float]:
-    """The weight of each loss layer, by its name."""
+    """Return the weight of each loss layer, by its name."""
     recipe = experiment.recipe
     return {
         "loss_class": 1,
@@ -59,5 +59,5 @@ def target_domain_prediction(n: NetSpec, experiment: Experiment, logits: Top) ->
 
 
 def _of_mean(logits: Top, weight: float) -> Top:
-    """The entropy of the mean prediction."""
+    """Return the entropy of the mean prediction."""
     return python_layer("EntropyLossLayer", logits, params={"of_mean": True}, loss_weight=weight)

@@ -34,7 +34,7 @@ def make_nets_and_solver(
     solver_mode: str | None = None,
     weights: str | None = None,
 ) -> tuple[dict[str, str], str]:
-    """The texts of the nets by name (:func:`latent_domains.nets.family.make_nets`) and of the solver.
+    """Return the texts of the nets by name (:func:`latent_domains.nets.family.make_nets`) and of the solver.
 
     ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
     part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,
@@ -78,7 +78,7 @@ def make_nets_and_solver(
 
 
 def _schedule(experiment: Experiment) -> dict[str, float]:
-    """What the solver's policy of the learning rate needs.
+    """Return what the solver's policy of the learning rate needs.
 
     With p = iteration/iterations, "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75; "step"
     multiplies the learning rate by 0.1 once.
@@ -119,7 +119,7 @@ def committed_files() -> dict[str, str]:
 
 
 def _fc7_net() -> str:
-    """A deploy net from images to AlexNet's fc7."""
+    """Return a deploy net from images to AlexNet's fc7."""
     n = NetSpec()
     n.data = L.Input(shape={"dim": [1, *of_network("alexnet").shape]})
     fc7_features(n, n.data)
@@ -149,12 +149,12 @@ def default_files(name: str, experiment: Experiment) -> dict[str, str]:
 
 
 def nets_of(experiment: Experiment) -> str:
-    """The common beginning of the paths of a default experiment's nets."""
+    """Return the common beginning of the paths of a default experiment's nets."""
     stem = f"prototxt/{NETWORKS[experiment.net.network].folder}/{experiment.dataset}"
     return stem if experiment.method.name == "mda" else f"{stem}_{experiment.method.name}"
 
 
 def default_experiments(name: str) -> list[Experiment]:
-    """The default experiment that a solver is of, by every method of the paper that its network knows."""
+    """Return the default experiment that a solver is of, by every method of the paper that its network knows."""
     data = COMMITTED[name]
     return [make_experiment(data, method) for method in methods_of(data) if method not in CONTROLS]

@@ -27,17 +27,17 @@ FEATURES = "fc7"
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
-    """The frozen convolutions. data: N×3×227×227; returns pool5, N×256×6×6."""
+    """Return the frozen convolutions. data: N×3×227×227; returns pool5, N×256×6×6."""
     return _convolutions(n, data)
 
 
 def branch(n: NetSpec, pool5: Top, experiment: Experiment, prefix: str) -> Top:
-    """A domain prediction branch: ReLU, global average pooling. Returns features N×256×1×1."""
+    """Return a domain prediction branch: ReLU, global average pooling. Returns features N×256×1×1."""
     return global_average(n, f"{prefix}_pool", relu(n, f"{prefix}_relu", pool5, in_place=False))
 
 
 def features(n: NetSpec, pool5: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The fully connected layers: N×4096."""
+    """Return the fully connected layers: N×4096."""
     fc6 = inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW)
     x = _dropout(n, "drop6", relu(n, "relu6", normalise(n, "fc6", fc6)), normalise)
     fc7 = inner_product(n, "fc7", x, 4096, bias=True, filler=NARROW)
@@ -51,7 +51,7 @@ def normalised_fc7(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: E
 
 
 def normalised_classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The classifier and its normalisation. Returns class scores N×classes."""
+    """Return the classifier and its normalisation. Returns class scores N×classes."""
     classes, bias = experiment.data.classes, normalise.leaves_bias
     x = inner_product(n, "classifier", features, classes, bias=bias, filler=GAUSSIAN, lr_mult=10)
     return normalise(n, "classifier", x)

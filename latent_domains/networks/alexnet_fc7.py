@@ -15,7 +15,7 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
 
 
 def branch(n: NetSpec, fc7: Top, experiment: Experiment, prefix: str) -> Top:
-    """A domain prediction branch: ReLU. Returns features N×4096×1×1."""
+    """Return a domain prediction branch: ReLU. Returns features N×4096×1×1."""
     return relu(n, f"{prefix}_relu", fc7, in_place=False)
 
 

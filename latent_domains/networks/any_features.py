@@ -18,7 +18,8 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
 
 
 def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
-    """A domain prediction branch: ReLU of the final features, or the early statistics (N×E×1×1), which have both signs.
+    """Return a domain prediction branch: ReLU of the final features, or the early
+    statistics (N×E×1×1), which have both signs.
 
     These come in units of their own, so BN without affine brings them to one, whatever ``branch_norm`` is.
     """
@@ -29,7 +30,7 @@ def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
 
 
 def features(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The final features, normalised; as in the paper, with a ReLU, which a linear head has not."""
+    """Return the final features, normalised; as in the paper, with a ReLU, which a linear head has not."""
     final = _part(n, data, experiment, "class", "final")
     if experiment.recipe.head == "linear":
         return replace(normalise, scale=False)(n, "features", final)
@@ -37,13 +38,16 @@ def features(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experi
 
 
 def classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The classifier; as in the paper, its scores are normalised, which a linear head's are not. Returns N×classes."""
+    """Return the classifier; as in the paper, its scores are normalised, which a linear head's are not.
+
+    Returns N×classes.
+    """
     kind = linear_classifier if experiment.recipe.head == "linear" else normalised_classifier
     return kind(n, features, normalise, experiment)
 
 
 def _part(n: NetSpec, data: Top, experiment: Experiment, prefix: str, part: str) -> Top:
-    """The "final" or the "early" numbers of the records."""
+    """Return the "final" or the "early" numbers of the records."""
     if not experiment.data.early:
         return data
     names = {part: f"{prefix}_{part}" for part in ("final", "early")}

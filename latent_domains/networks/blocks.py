@@ -42,12 +42,12 @@ def learning(lr_mult: float, *, bias: bool) -> list[dict[str, float]]:
 
 
 def python_layer(layer: str, *bottoms: Top, params: dict[str, Any] | None = None, **fields: Any) -> Top:
-    """A Python layer of this project."""
+    """Return a Python layer of this project."""
     return L.Python(*bottoms, python_param=python_param(layer, params), **fields)
 
 
 def python_param(layer: str, params: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """The ``python_param`` of one of this project's layers: ``params`` become its ``param_str`` (JSON)."""
+    """Return the ``python_param`` of one of this project's layers: ``params`` become its ``param_str`` (JSON)."""
     param_str = {"param_str": json.dumps(params)} if params else {}
     return {"module": "caffe_layers", "layer": layer, **param_str}
 

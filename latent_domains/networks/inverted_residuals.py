@@ -82,7 +82,7 @@ class InvertedResiduals:
         return self._unit(n, "conv1", data, STEM, normalise, kernel_size=3, stride=2)
 
     def features(self, n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-        """The blocks and the last convolution, averaged: POOLED."""
+        """Return the blocks and the last convolution, averaged: POOLED."""
         x = conv1
         for block in self.blocks():
             y = self._unit(n, f"{block.name}_expand", x, block.wide, normalise) if block.expands else x
@@ -109,7 +109,7 @@ class InvertedResiduals:
         yield unit("head", None, "conv2", HEAD, block.filters)
 
     def reference(self, graph: TorchGraph) -> str:
-        """The net as PyTorch computes it."""
+        """Return the net as PyTorch computes it."""
         x = graph.relu6(graph.unit("data", *self.torch_names("stem", None), 2, self.pads(3, 2)), "conv1_bn")
         for block in self.blocks():
             depthwise, project = (self.torch_names(part, block) for part in ("depthwise", "project"))
@@ -134,7 +134,7 @@ class InvertedResiduals:
         group: int = 1,
         linear: bool = False,
     ) -> Top:
-        """A convolution, its normalisation and, unless it is ``linear``, ReLU6."""
+        """Return a convolution, its normalisation and, unless it is ``linear``, ReLU6."""
         before, after = self.pads(kernel_size, stride)
         geometry = {name: value for name, value in (("stride", stride), ("group", group)) if value > 1}
         geometry |= {"pad": before} if before else {}

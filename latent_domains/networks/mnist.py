@@ -22,14 +22,14 @@ from latent_domains.networks.network import Network
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
-    """The layers that both branches share: conv1. data: N×3×28×28; returns N×32×24×24."""
+    """Return the layers that both branches share: conv1. data: N×3×28×28; returns N×32×24×24."""
     return convolution(
         n, "conv1", data, 32, 5, bias=experiment.net.conv1_bias or experiment.method.normalisation == "none"
     )
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
-    """A domain prediction branch: a convolution like conv2, fc 100. Returns features N×100."""
+    """Return a domain prediction branch: a convolution like conv2, fc 100. Returns features N×100."""
     normalise = normalisation(experiment, "layers")
     bias = normalise.leaves_bias
     x = relu(n, f"{prefix}_relu1", max_pool(n, f"{prefix}_pool1", conv1, 2, 2))
@@ -40,7 +40,7 @@ def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
 
 
 def features(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The classification branch from conv1 to fc4: N×100."""
+    """Return the classification branch from conv1 to fc4: N×100."""
     bias = normalise.leaves_bias
     x = normalise(n, "conv1", conv1)
     x = relu(n, "relu1", max_pool(n, "pool1", x, 2, 2))

@@ -54,7 +54,9 @@ class Part(Protocol):
 
 
 def linear_classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """The classifier of the paper's ResNet: not normalised, its learning rate ten times that of the other layers."""
+    """Return the classifier of the paper's ResNet: not normalised, its learning
+    rate ten times that of the other layers.
+    """
     return inner_product(n, "classifier", features, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
 
 
@@ -110,7 +112,7 @@ class Pretrained:
         return converted_name(self.name, num_domains) if self.converted else self.file.name
 
     def made(self, caffemodel: str) -> bool:
-        """Whether a caffemodel of this name is one of these weights."""
+        """Say whether a caffemodel of this name is one of these weights."""
         if not self.converted:
             return caffemodel == self.file.name
         return re.fullmatch(rf"{self.name}(_mda\d+)?\.caffemodel", caffemodel) is not None
@@ -223,5 +225,5 @@ class Network:
     backbone: Backbone | None = None
 
     def scores(self, n: NetSpec, stem: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-        """All from the stem on: class scores (N×classes)."""
+        """Return all from the stem on: class scores (N×classes)."""
         return self.classifier(n, self.features(n, stem, normalise, experiment), normalise, experiment)

@@ -105,7 +105,9 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
-    """A domain prediction branch: one residual block of ResNet18, 64 filters, stride 2. Returns features N×64×1×1.
+    """Return a domain prediction branch: one residual block of ResNet18, 64 filters, stride 2.
+
+    Returns features N×64×1×1.
 
     The block has its BN layers unless ``branch_norm`` is none.
     """
@@ -115,7 +117,7 @@ def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
 
 
 def features(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Experiment, depth: Depth) -> Top:
-    """The residual stages and the features they end in, POOLED."""
+    """Return the residual stages and the features they end in, POOLED."""
     torch = experiment.net.geometry == "torch"
     x = max_pool(n, "pool1", conv1, 3, 2, floor=torch, **({"pad": 1} if torch else {}))
     widths = dict(STAGES)
@@ -159,7 +161,9 @@ def _block(
     projected: bool,
     prefix: str = "",
 ) -> Top:
-    """A residual block, its stride in the first 3×3; ``projected``: its shortcut is a normalised 1×1 convolution."""
+    """Return a residual block, its stride in the first 3×3; ``projected``: its
+    shortcut is a normalised 1×1 convolution.
+    """
 
     def normalised(part: str, x: Top, num_output: int, kernel_size: int, stride: int) -> Top:
         path = f"{name}_{part}"
@@ -209,7 +213,7 @@ def units(depth: Depth) -> Iterator[Unit]:
 
 
 def reference(graph: TorchGraph, depth: Depth) -> str:
-    """A ResNet as PyTorch computes it."""
+    """Return a ResNet as PyTorch computes it."""
     x = graph.relu(graph.unit("data", "conv1", "bn1", 2, (3, 3)), "scale_conv1")
     x = graph.node("MaxPool", [x], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     for stage, place, name in blocks(depth):
@@ -229,7 +233,7 @@ def reference(graph: TorchGraph, depth: Depth) -> str:
 
 
 def resnet_of(depth: Depth | int, **facts: Any) -> Network:
-    """The ResNet of a depth, or of so many layers if it is one of DEPTHS."""
+    """Return the ResNet of a depth, or of so many layers if it is one of DEPTHS."""
     depth = DEPTHS[depth] if isinstance(depth, int) else depth
     counts = " ".join(map(str, depth.blocks))
     layers = next((layers for layers, known in DEPTHS.items() if known == depth), None)
@@ -257,7 +261,7 @@ def resnet_of(depth: Depth | int, **facts: Any) -> Network:
 
 
 def find_resnet(tensors: Mapping[str, NDArray]) -> Network:
-    """The ResNet of these tensors, by the numbers of blocks and of convolutions in one.
+    """Return the ResNet of these tensors, by the numbers of blocks and of convolutions in one.
 
     Raises CheckpointError if there is none.
     """

@@ -103,7 +103,7 @@ def _why_no_curves(task: ComparedTask) -> str:
 
 
 def training_section(tasks: Sequence[ComparedTask]) -> Section:
-    """The terms of the loss, for each task."""
+    """Return the terms of the loss, for each task."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):
         if len(tasks) > 1:
@@ -117,7 +117,7 @@ def training_section(tasks: Sequence[ComparedTask]) -> Section:
 
 
 def _accuracy_chart(task: ComparedTask) -> Chart:
-    """A bar for each line that has a finished run or a number of the paper's, in the task's order."""
+    """Return a bar for each line that has a finished run or a number of the paper's, in the task's order."""
     lines = [line for line in task.lines if line.scores or line.paper is not None]
     names = [in_lines(line.name, 34) for line in lines]
     height = 70 + max(22, 12 * lines_of(names)) * len(lines)
@@ -163,7 +163,7 @@ def accuracy_section(tasks: Sequence[ComparedTask]) -> Section:
 
 
 def _numbers(tasks: Sequence[ComparedTask]) -> TableBlock:
-    """All numbers; the paper's and the differences from them if it has any."""
+    """Return all numbers; the paper's and the differences from them if it has any."""
     rows = [
         {
             "method": line.name,

@@ -24,7 +24,7 @@ NEIGHBOURS = 5
 
 
 def principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The 50 first principal components of ``features`` (n×p), or fewer."""
+    """Return the 50 first principal components of ``features`` (n×p), or fewer."""
     from sklearn.decomposition import PCA  # a second to import
 
     components = min(50, *features.shape)
@@ -89,7 +89,7 @@ def _embedding_charts(
 
 
 def _scatter(points: NDArray[np.float32], groups: NDArray[np.int64], names: Sequence[str], title: str) -> Chart:
-    """A mark for each image, with a shape and colour for each domain or class. Many groups are not named."""
+    """Return a mark for each image, with a shape and colour for each domain or class. Many groups are not named."""
 
     def draw(axes: Axes) -> None:
         for group in np.unique(groups):

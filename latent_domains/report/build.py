@@ -47,7 +47,7 @@ def environment_section(runs: Sequence[LoadedRun]) -> Section:
 
 
 def _facts(record: Record) -> dict[str, str]:
-    """What a record says of how it was made, as text."""
+    """Return what a record says of how it was made, as text."""
     training = record.training
     facts: dict[str, Any] = {"commit of the evaluation": _short(record.commit)}
     commits = [session.commit for session in training.sessions] if training else []
@@ -66,7 +66,7 @@ def _facts(record: Record) -> dict[str, str]:
 
 
 def _short(commit: str | None) -> str:
-    """A commit's first digits, and whether there were changes."""
+    """Return a commit's first digits, and whether there were changes."""
     return "unknown" if not commit else commit[:12] + (CHANGES if commit.endswith(CHANGES) else "")
 
 

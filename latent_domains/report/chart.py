@@ -139,7 +139,7 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
 
 
 def _title(chart: Chart) -> str:
-    """The title in lines, which take a third of the chart's height at most."""
+    """Return the title in lines, which take a third of the chart's height at most."""
     letters, most = int(chart.width / _LETTER), max(1, int(chart.height / 3 / _LINE))
     lines = textwrap.wrap(printable(chart.title), letters)
     if len(lines) > most:
@@ -163,7 +163,7 @@ def identifier(text: str) -> str:
 
 
 def latent_name(domain: int) -> str:
-    """What a latent domain, counted from 0, is called: s₁, s₂, …"""
+    """Return what a latent domain, counted from 0, is called: s₁, s₂, …"""
     return "s" + str(domain + 1).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
@@ -173,7 +173,7 @@ def in_lines(text: str, length: int) -> str:
 
 
 def lines_of(texts: Sequence[str]) -> int:
-    """The most lines that one of the texts has."""
+    """Return the most lines that one of the texts has."""
     return 1 + max(text.count("\n") for text in texts)
 
 

@@ -145,14 +145,14 @@ def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRu
 
 
 def _in_tables_order(experiment: Experiment) -> tuple:
-    """The order of the paper's tables: by method, then by k, then by what is known of the domains."""
+    """Return the order of the paper's tables: by method, then by k, then by what is known of the domains."""
     said = experiment.settings.get
     method = list(METHODS).index(experiment.method.name)
     return method, experiment.k, said("known_share", 0), said("lambda_b", 0), experiment.name
 
 
 def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[ComparedTask]:
-    """The table's columns, with the runs that are given. Each candidate of a row is a line of its own.
+    """Return the table's columns, with the runs that are given. Each candidate of a row is a line of its own.
 
     ``baselines`` are the shallow ones' records by name. The paper's number of a "best single source" goes with the
     candidate that has the best mean; while a candidate has no accuracy, it has its own line. Raises ProgramError for a

@@ -84,7 +84,8 @@ def matrix_chart(usage: DomainUsage, title: str = "True against latent domains")
 def shares_chart(
     title: str, counts: NDArray[np.int64], rows: Sequence[str], text: str, height: float, width: float = Chart.width
 ) -> Chart:
-    """How each row's images divide into latent domains (``counts``, rows×k): a cell's ``text`` gets share and count.
+    """Return how each row's images divide into latent domains (``counts``, rows×k):
+    a cell's ``text`` gets share and count.
 
     Long names of ``rows`` are cut beside the cells, not in the description. Cells without room for their text get the
     share in %, or nothing; of columns without room for their names every so many is named.
@@ -125,7 +126,7 @@ def draw_matrix(
 
 
 def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
-    """The latent domains of finished runs that find them."""
+    """Return the latent domains of finished runs that find them."""
     rows = []
     for run in runs:
         usage = run.record.domain_usage

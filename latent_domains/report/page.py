@@ -69,7 +69,7 @@ class TableBlock:
 
 
 def missing(what: str, error: ProgramError) -> Text:
-    """A note that says why something cannot be shown. Paths in the repository begin at its root."""
+    """Return a note that says why something cannot be shown. Paths in the repository begin at its root."""
     return Text(f"{what}: {str(error).replace(f'{ROOT}/', '')}.", note=True)
 
 
@@ -106,7 +106,7 @@ class Page:
         return list(dict.fromkeys(text.text for text in texts if text.note))
 
     def html(self) -> str:
-        """The page in one piece: it loads nothing."""
+        """Return the page in one piece: it loads nothing."""
         environment = Environment(
             loader=FileSystemLoader(Path(__file__).parent),
             autoescape=True,

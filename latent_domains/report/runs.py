@@ -39,7 +39,7 @@ class LoadedRun:
         return known or [str(label) for label in range(self.experiment.data.classes)]
 
     def trained(self) -> tuple[RunFolder, Snapshot]:
-        """The run's folder and last snapshot. Raises ProgramError if they are not there."""
+        """Return the run's folder and last snapshot. Raises ProgramError if they are not there."""
         if self.folder is None:
             raise ProgramError(
                 f"of {self.name} there is the record alone; train the run to have its snapshots "
@@ -92,7 +92,7 @@ def _holds(path: Path, *names: str) -> bool:
 
 
 def is_folder_of_runs(path: Path) -> bool:
-    """Whether a folder is neither a run folder nor that of a record, so that run folders in it are meant."""
+    """Say whether a folder is neither a run folder nor that of a record, so that run folders in it are meant."""
     return path.is_dir() and not _holds(path, *_OF_A_RUN, "record.json")
 
 
@@ -122,5 +122,5 @@ def _experiment(file: str, record: Record) -> Experiment:
 
 
 def _run_name(path: Path) -> str:
-    """The name of a run folder, or of a record NAME.json."""
+    """Return the name of a run folder, or of a record NAME.json."""
     return path.stem if path.suffix == ".json" and not path.is_dir() else path.name

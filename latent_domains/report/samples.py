@@ -72,7 +72,7 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
 
 
 def largest(counts: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int], str]:
-    """The domains (of k) that a page shows, at most MOST_DOMAINS, and words that say so if these are not all."""
+    """Return the domains (of k) that a page shows, at most MOST_DOMAINS, and words that say so if these are not all."""
     k, shown = len(counts), sorted(np.argsort(-counts, kind="stable")[:MOST_DOMAINS].tolist())
     return shown, f"These are the {len(shown)} largest of {k} latent domains." if len(shown) < k else ""
 

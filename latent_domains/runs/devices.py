@@ -18,7 +18,7 @@ VARIABLE = "SOLVER_MODE"
 
 
 def requested_mode(option: str | None) -> str | None:
-    """The mode asked for by option or environment variable. Raises ProgramError if the variable names none."""
+    """Return the mode asked for by option or environment variable. Raises ProgramError if the variable names none."""
     if option is not None:
         return option
     value = os.environ.get(VARIABLE) or None
@@ -34,7 +34,7 @@ def check_available(mode: str | None, who: str) -> None:
 
 
 def choose_mode(option: str | None, default: str) -> str:
-    """The mode of a new run: what was asked for, else ``default``, but CPU if Caffe was built without CUDA."""
+    """Return the mode of a new run: what was asked for, else ``default``, but CPU if Caffe was built without CUDA."""
     return requested_mode(option) or (default if has_cuda() else "CPU")
 
 
@@ -48,12 +48,12 @@ def set_mode(run: RunFolder, mode: str) -> None:
 
 
 def mode_of(run: RunFolder) -> str:
-    """The mode that the run's solver asks for."""
+    """Return the mode that the run's solver asks for."""
     return caffe_pb2.SolverParameter.SolverMode.Name(run.read_solver().solver_mode)
 
 
 def add_mode_option(parser: argparse.ArgumentParser) -> None:
-    """The option, for every program that writes or trains runs."""
+    """Return the option, for every program that writes or trains runs."""
     parser.add_argument(
         "--solver-mode",
         choices=MODES,

@@ -67,7 +67,7 @@ def _check_finite(folder: RunFolder, snapshot: Snapshot) -> None:
 
 
 def summary(folder: RunFolder, record: Record) -> str:
-    """The record's accuracy in words; if there are several targets, with that of each."""
+    """Return the record's accuracy in words; if there are several targets, with that of each."""
     if record.accuracy is None:
         return f"no accuracy on {folder.experiment.target}, whose labels are not known"
     text = f"{100 * record.accuracy:.2f} % on {'+'.join(record.targets)}"
@@ -78,7 +78,9 @@ def summary(folder: RunFolder, record: Record) -> str:
 
 
 def domains_summary(folder: RunFolder, record: Record) -> list[str]:
-    """How latent domains were used: a line for those of the sources, and one for those of the targets, if any."""
+    """Return how latent domains were used: a line for those of the sources, and
+    one for those of the targets, if any.
+    """
     lines = []
     if usage := record.domain_usage:
         kind = "held-out source images" if usage.held_out else "training images of the sources"

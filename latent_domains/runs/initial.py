@@ -46,7 +46,7 @@ def _stream(seed: int, name: str) -> int:
 
 
 def _layers_alone(net: NetParameter) -> Iterator[NetParameter]:
-    """A net of an Input and the layer, for each layer of ``net`` that has a filler for weights."""
+    """Yield a net of an Input and the layer, for each layer of ``net`` that has a filler for weights."""
     shapes = open_net(net, caffe.TEST).blobs
     for layer in net.layer:
         if layer.convolution_param.HasField("weight_filler") or layer.inner_product_param.HasField("weight_filler"):

@@ -73,7 +73,7 @@ def check_unlocked(folder: Path) -> None:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process, on this machine or on another that shares the file system, holds the folder's lock.
+    """Say whether a process, on this machine or on another that shares the file system, holds the folder's lock.
 
     It takes no lock itself, so it does not disturb a training that begins. False if the file system has no locks.
     """

@@ -140,7 +140,7 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDAr
 
 
 def predictions(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The class (n) of the largest of each row of ``scores`` (n×classes).
+    """Return the class (n) of the largest of each row of ``scores`` (n×classes).
 
     If an image's true class (``labels``, n) ties with another one, the other one is the prediction: Caffe's Accuracy
     counts this as an error.
@@ -245,7 +245,7 @@ def _run_deploy_net(folder: RunFolder, snapshot: Snapshot, lmdbs: Mapping[str, P
 
 
 def _blobs(folder: RunFolder, net: str) -> tuple[str | None, str]:
-    """The bottom of the first aligning layer, and that of the classifier, which is the last InnerProduct."""
+    """Return the bottom of the first aligning layer, and that of the classifier, which is the last InnerProduct."""
     layers = list(folder.read_net(net).layer)
     aligning = [layer for wanted in _ALIGNING for layer in layers if kind(layer) == wanted]
     classifiers = [layer for layer in layers if layer.type == "InnerProduct"]

@@ -57,7 +57,9 @@ def open_classifier(model: Path, mode: str) -> Classifier:
 
 
 def prefix_of(model: Path) -> Path:
-    """What the names of an exported model's files begin with: ``model`` is that, one of the files, or their folder."""
+    """Return what the names of an exported model's files begin with: ``model`` is
+    that, one of the files, or their folder.
+    """
     if model.is_dir():
         return model / "model"
     return model.with_suffix("") if model.suffix in (".prototxt", ".caffemodel", ".onnx", ".json") else model
@@ -71,7 +73,7 @@ def _in_caffe(net: Path, weights: Path, description: ModelDescription, mode: str
 
 
 def describe_run(folder: RunFolder) -> ModelDescription:
-    """The description of a run's model. Classes without names are called by their labels.
+    """Return the description of a run's model. Classes without names are called by their labels.
 
     The names come from the record or, without one, from the LMDBs' folder, where other classes may be by now.
     """
@@ -90,7 +92,8 @@ Backbone = Callable[[Sequence[str] | None], OnnxBackbone]
 def predict_domains(
     model: Path, entries: Sequence[Entry], backbone: Backbone, middle: Sequence[str], *, reading: Reading, jobs: int
 ) -> Mapping[Entry, NDArray[np.floating]]:
-    """The probabilities of the source domains (k) for each picture that can be read, as ``model`` tells them apart.
+    """Return the probabilities of the source domains (k) for each picture that can
+    be read, as ``model`` tells them apart.
 
     By the linear model beside it, of statistics of the ``middle`` blocks; or by the branch of its run: ``model`` is the
     run folder, or one of tools.adapt. Raises ProgramError if there is neither.

@@ -12,7 +12,9 @@ AGAIN = "write the run folder again (python -m tools.write_run --force)"
 
 
 def lmdb_contents(folder: RunFolder) -> dict[str, str]:
-    """The hash of each LMDB that a run reads, by its path in the data folder (domain labels: in the run folder)."""
+    """Return the hash of each LMDB that a run reads, by its path in the data
+    folder (domain labels: in the run folder).
+    """
     return {name: contents(path) for name, path in _lmdbs(folder).items() if is_lmdb(path)}
 
 
@@ -28,7 +30,9 @@ def _lmdbs(folder: RunFolder) -> dict[str, Path]:
 
 
 def file_contents(folder: RunFolder) -> dict[str, str]:
-    """The hashes of the training net, its initial weights and its numbers of records, by path in the run folder."""
+    """Return the hashes of the training net, its initial weights and its numbers
+    of records, by path in the run folder.
+    """
     files = (folder.net("train"), folder.initial, *folder.record_numbers.values())
     return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 

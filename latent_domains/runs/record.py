@@ -26,7 +26,7 @@ class _Object(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
     def to_json(self) -> dict[str, Any]:
-        """The object as it is written: a key that was left out stays out."""
+        """Return the object as it is written: a key that was left out stays out."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -150,7 +150,7 @@ class OnTarget(_Object):
 
     @classmethod
     def of(cls, confusion: NDArray[np.int64]) -> Self:
-        """What the counts of all test images say."""
+        """Return what the counts of all test images say."""
         images = int(confusion.sum())
         return cls(accuracy=int(confusion.trace()) / images, test_images=images, confusion=confusion.tolist())
 
@@ -254,7 +254,7 @@ Of = TypeVar("Of", RunDescription, Record, Training, Failure)
 
 
 def read(kind: type[Of], file: Path) -> Of:
-    """What a JSON file holds. Raises ProgramError naming file, key, what was found and what was expected."""
+    """Return what a JSON file holds. Raises ProgramError naming file, key, what was found and what was expected."""
     return checked(kind, read_json(file), str(file))
 
 
@@ -310,7 +310,7 @@ FILE = "records.jsonl"
 
 
 def read_records(file: Path) -> dict[str, Record]:
-    """The records of a file by their runs' names. Raises ProgramError naming file and line if one is damaged."""
+    """Return the records of a file by their runs' names. Raises ProgramError naming file and line if one is damaged."""
     expect_file(file, "records, a line of JSON each")
     try:
         lines = read_text(file).splitlines()

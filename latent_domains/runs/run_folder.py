@@ -54,7 +54,7 @@ class RunFolder:
             raise ProgramError(f"{file}: {error}") from error
 
     def description(self) -> str:
-        """The text of ``experiment.json``."""
+        """Return the text of ``experiment.json``."""
         return json_text({"experiment": self.experiment.to_json(), "data": from_root(self.data_folder)})
 
     @property
@@ -144,11 +144,11 @@ class RunFolder:
         return net
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
-        """The run's solver. Raises ProgramError naming the file if it does not parse."""
+        """Return the run's solver. Raises ProgramError naming the file if it does not parse."""
         return prototxt.read(self.solver, caffe_pb2.SolverParameter())
 
     def read_record(self) -> Record:
-        """The record. Raises ProgramError saying how to make it again if it was damaged."""
+        """Return the record. Raises ProgramError saying how to make it again if it was damaged."""
         try:
             record = read(Record, self.record)
             record.check(self.experiment, str(self.record))
@@ -164,7 +164,7 @@ class RunFolder:
             ) from error
 
     def read_training(self) -> Training | None:
-        """How the run was trained so far, None before that. Raises ProgramError if damaged."""
+        """Return how the run was trained so far, None before that. Raises ProgramError if damaged."""
         return read(Training, self.training) if self.training.exists() else None
 
     def read_failure(self) -> Failure | None:
@@ -184,7 +184,7 @@ class RunFolder:
         return self.path / "solver.prototxt"
 
     def net(self, name: str) -> Path:
-        """The file of the train, deploy or domains net, or of a test net (``experiment.task.tests``)."""
+        """Return the file of the train, deploy or domains net, or of a test net (``experiment.task.tests``)."""
         return self.path / f"{name}.prototxt"
 
     @property
@@ -197,7 +197,7 @@ class RunFolder:
         return self.path / "train.log"
 
     def log_text(self) -> str:
-        """The text of the log; empty if there is no log."""
+        """Return the text of the log; empty if there is no log."""
         expect_file(self.log, "caffe's log", missing_ok=True)
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
@@ -237,11 +237,11 @@ class RunFolder:
         return {part: self.path / "records" / part / "numbers.txt" for part in parts}
 
     def latest_snapshot(self) -> Snapshot | None:
-        """The newest complete snapshot."""
+        """Return the newest complete snapshot."""
         return next(self.complete_snapshots(), None)
 
     def final_snapshot(self) -> Snapshot:
-        """The snapshot of the experiment's last iteration. Raises ProgramError if there is none, or none yet."""
+        """Return the snapshot of the experiment's last iteration. Raises ProgramError if there is none, or none yet."""
         snapshot, last = self.latest_snapshot(), self.experiment.recipe.iterations
         if snapshot is None or snapshot.iteration < last:
             reached = snapshot.iteration if snapshot else 0
@@ -265,7 +265,7 @@ class RunFolder:
                 yield file, int(match[1])
 
     def complete_snapshots(self) -> Iterator[Snapshot]:
-        """The complete snapshots, the newest first.
+        """Yield the complete snapshots, the newest first.
 
         Caffe writes snapshots in place, so a crash can leave one that is cut off. Such a one is left out.
         """
@@ -295,7 +295,7 @@ def _parses_as_of(file: Path, message: type[Message], size: int, time: int) -> b
 
 
 def is_run_folder(path: Path) -> bool:
-    """Whether ``path`` is a run folder: it has an ``experiment.json``."""
+    """Say whether ``path`` is a run folder: it has an ``experiment.json``."""
     return (path / "experiment.json").is_file()
 
 

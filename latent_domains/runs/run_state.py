@@ -58,7 +58,7 @@ class RunState:
 
 
 def state_of(folder: RunFolder) -> RunState:
-    """The state of a run folder, as its lock and its files tell it.
+    """Return the state of a run folder, as its lock and its files tell it.
 
     A run is interrupted if its process was killed or its machine failed: its lock is free.
     """
@@ -94,7 +94,7 @@ def state_of(folder: RunFolder) -> RunState:
 
 
 def _doing(folder: RunFolder) -> str:
-    """What the program that holds the lock is doing."""
+    """Return what the program that holds the lock is doing."""
     session = last_session(folder)
     if session and session.ended is None:
         return ""
@@ -102,7 +102,7 @@ def _doing(folder: RunFolder) -> str:
 
 
 def last_iteration(folder: RunFolder) -> int:
-    """The last iteration in the log of the last session, or that of the latest snapshot if this is later."""
+    """Return the last iteration in the log of the last session, or that of the latest snapshot if this is later."""
     snapshot = folder.latest_snapshot()
     found = _REACHED.findall(folder.log_text().rpartition(_LOADING)[2])
     return max(int(found[-1]) if found else 0, snapshot.iteration if snapshot else 0)
@@ -156,7 +156,9 @@ def recording_session(
 
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
-    """What is not as in the training ``before`` and may change its results: threads, mode, OpenBLAS's kernel, net."""
+    """Return what is not as in the training ``before`` and may change its
+    results: threads, mode, OpenBLAS's kernel, net.
+    """
     were = {key: getattr(before, key) for key in ("threads", "openblas", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     files = how.get("files") or {}
@@ -176,7 +178,7 @@ def _end_session(folder: RunFolder, ended: str, iteration: int, finished: str, s
 
 
 def last_session(folder: RunFolder) -> Session | None:
-    """The latest session; None if there was none, or if its note is damaged, which the next training reports."""
+    """Return the latest session; None if there was none, or if its note is damaged, which the next training reports."""
     try:
         training = folder.read_training()
     except ProgramError:
@@ -185,7 +187,7 @@ def last_session(folder: RunFolder) -> Session | None:
 
 
 def now() -> str:
-    """The time in UTC, as records have it."""
+    """Return the time in UTC, as records have it."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

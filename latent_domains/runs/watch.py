@@ -75,7 +75,7 @@ def view_runs(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:
 
 
 def screen(views: Sequence[View], width: int, height: int) -> list[str]:
-    """The lines that fit a terminal; if there are too many, those of running runs come first."""
+    """Return the lines that fit a terminal; if there are too many, those of running runs come first."""
     lines = [view.line for view in views]
     if len(views) > height:
         views = sorted(views, key=lambda view: _ORDER.index(view.state))

@@ -88,7 +88,7 @@ OTHER_PLACE = "move it away, or name another folder with --runs or --data"
 def write_missing(
     experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None, remedy: str = OTHER_PLACE
 ) -> RunFolder:
-    """The run folder of ``experiment`` at ``path``; it is written if it is not there.
+    """Return the run folder of ``experiment`` at ``path``; it is written if it is not there.
 
     Raises ProgramError, with the ``remedy``, if the folder there holds another experiment or reads another data folder.
     """

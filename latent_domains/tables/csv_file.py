@@ -25,7 +25,7 @@ PAIRED = ("reference", "paired difference", "interval low", "interval high", "pa
 
 
 def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
-    """The table as comma-separated values.
+    """Return the table as comma-separated values.
 
     ``part`` is cell, candidate (one source of a best single source) or mean (over the columns; the paper's as printed,
     and recomputed). Accuracies are in %; what is not known is empty.
@@ -45,7 +45,7 @@ def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
 
 
 def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | None]) -> Iterator[dict[str, str]]:
-    """The lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
+    """Yield the lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
     remarks = "; ".join(filter(None, [row.row.note, row.row.paper.missing or row.row.cited]))
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
         task = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}

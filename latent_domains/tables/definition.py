@@ -298,7 +298,7 @@ def _values(path: Path) -> tuple[Any, tuple[Path, ...]]:
 
 
 def _read_yaml(path: Path) -> Any:
-    """The values in a file of YAML 1.2 as JSON has them: a date is a text.
+    """Return the values in a file of YAML 1.2 as JSON has them: a date is a text.
 
     Raises ProgramError naming file and line, also for a key that is there twice.
     """
@@ -411,6 +411,6 @@ def _note_target_domains(rows: Sequence[Row]) -> None:
 
 
 def _target_domains(cell: Cell) -> int | None:
-    """How many target domains the cell's runs know; None if they see no target or are not trained."""
+    """Return how many target domains the cell's runs know; None if they see no target or are not trained."""
     runs = [run for candidate in cell.candidates for run in candidate.runs]
     return next((run.k_target for run in runs if isinstance(run, Experiment) and run.method.sees_target), None)

@@ -75,7 +75,7 @@ class Need(Artefact):
 
 
 def is_pretrained(run: Run) -> bool:
-    """Whether the paper starts a run with ImageNet's weights: no baselines, and no nets that begin at random."""
+    """Say whether the paper starts a run with ImageNet's weights: no baselines, and no nets that begin at random."""
     return isinstance(run, Experiment) and bool(NETWORKS[run.data.network].weights)
 
 
@@ -113,7 +113,7 @@ class Needs:
         return needs
 
     def record(self, run: Run) -> Need:
-        """The record of a run, which is there once it is finished."""
+        """Return the record of a run, which is there once it is finished."""
         file, path = self.config.runs / run_path(run) / "record.json", run_path(run)
         if isinstance(run, BaselineRun):
             argv = ("tools.baselines", *self._baseline_options(run), "--force", str(file))  # two calls may make it
@@ -142,7 +142,7 @@ class Needs:
         return self._weights_folder / at_hand(run.data.network, self._weights_folder).caffemodel(run.num_domains)
 
     def _join(self, run: Experiment, part: str, mixture: Path) -> Need:
-        """The LMDB of an undivided mixture, in the order of its seed where each seed has LMDBs of its own."""
+        """Return the LMDB of an undivided mixture, in the order of its seed where each seed has LMDBs of its own."""
         folder = self.data_folder(run)
         seed = ["--seed", str(run.seed)] if folder != self.config.data else []
         argv = ("tools.join_lmdbs", *seed, *join_options(run, folder, part))
@@ -183,7 +183,7 @@ class Needs:
         return Need(job, f"{title(data.name)} is", lmdbs, tuple(argv), (), "--jobs" * archived, made_by, impossible)
 
     def _find_style(self, run: Experiment) -> Need:
-        """The statistics of style of a run's images."""
+        """Return the statistics of style of a run's images."""
         data, lmdbs = run.data, tuple(self.data_folder(run) / lmdb for lmdb in run.style_lmdbs)
         job, made_by, of = f"derive/{data.style}", data.style_made_by, f"statistics of style of {title(data.images)}"
         if not made_by:
@@ -225,7 +225,7 @@ class Needs:
 
 
 def _argv(made_by: str, **places: object) -> list[str]:
-    """A command without ``python -m``, its placeholders replaced."""
+    """Return a command without ``python -m``, its placeholders replaced."""
     return [str(places.get(word, word)) for word in shlex.split(made_by)[2:]]
 
 

@@ -14,12 +14,12 @@ from latent_domains.tables.definition import EXPERIMENTS
 
 
 def definition_file(name: str) -> Path:
-    """The file that defines a table: a name of experiments/ or a path."""
+    """Return the file that defines a table: a name of experiments/ or a path."""
     return path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
 
 
 def seed_list(text: str) -> tuple[int, ...]:
-    """The value of ``--seeds``: 0,1,2."""
+    """Return the value of ``--seeds``: 0,1,2."""
     return tuple(natural(part.strip()) for part in text.split(","))
 
 
@@ -75,7 +75,7 @@ class Config:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> "Config":
-        """The values that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
+        """Return the values that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
         return checked(cls, {key: value for key, value in config.items() if value is not None}, "--config")
 
     @property

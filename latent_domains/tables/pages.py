@@ -195,7 +195,7 @@ class _Place:
 
 
 def _recall(record: Record, name: str) -> float:
-    """The share of a class's test images that are called so, in %."""
+    """Return the share of a class's test images that are called so, in %."""
     if name not in (classes := record.classes or []):
         raise ProgramError(f"{_RECALL}{name}: found no such class, expected one of {', '.join(classes)}")
     row = np.sum([found.confusion for found in record.targets.values()], axis=0)[classes.index(name)]

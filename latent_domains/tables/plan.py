@@ -66,7 +66,7 @@ class Plan:
         return Needs(self.config, self.runs, per_seed)
 
     def _of(self, table: Table) -> dict[str, Need]:
-        """The record of each run of a table, whether it is there or not."""
+        """Return the record of each run of a table, whether it is there or not."""
         return {run_path(run): self.needs.record(run) for run in table.runs}
 
     def records(self, table: Table) -> list[Path]:
@@ -78,7 +78,7 @@ class Plan:
         return [one.job for one in self._of(table).values() if not (one.is_there() or one.obstacle)]
 
     def contents(self, table: Table) -> str:
-        """A hash of what a table is made of: its files, and which runs have a record or get one now.
+        """Return a hash of what a table is made of: its files, and which runs have a record or get one now.
 
         Times do not show that a file or a record came from elsewhere, since copies may keep older ones.
         """

@@ -156,7 +156,7 @@ class Records:
 
 @cache
 def _hash(file: Path, _stamp: str) -> str:
-    """The hash of weights that many runs begin from."""
+    """Return the hash of weights that many runs begin from."""
     return sha256(file)
 
 

@@ -68,7 +68,7 @@ Scored = TypeVar("Scored", bound=OverSeeds)
 
 
 def best_of(candidates: Sequence[Scored]) -> Scored:
-    """The candidate with the best mean, the first of several; one without a number comes last."""
+    """Return the candidate with the best mean, the first of several; one without a number comes last."""
     return max(candidates, key=lambda one: -1.0 if one.mean is None else one.mean)
 
 
@@ -134,7 +134,7 @@ class RowResults:
 
 
 def results(table: Table, records: Records) -> list[RowResults]:
-    """The results of all rows; those of cited rows are None."""
+    """Return the results of all rows; those of cited rows are None."""
     found = []
     for row in table.rows:
         cells = tuple(_cell(cell, table, records) for cell in row.cells)
@@ -144,7 +144,7 @@ def results(table: Table, records: Records) -> list[RowResults]:
 
 
 def recomputed_mean(row: Row) -> float | None:
-    """The mean of the paper's own values in a row, None if it has none."""
+    """Return the mean of the paper's own values in a row, None if it has none."""
     values = [cell.paper for cell in row.cells]
     return None if None in values else fmean(values)
 
@@ -263,7 +263,8 @@ def difference(result: Result, reference: Result) -> PairedDifference | None:
 
 
 def over_columns(row: RowResults) -> dict[int, float]:
-    """The accuracy (%) in each column of a row, by the column's place: what is compared over targets in place of seeds.
+    """Return the accuracy (%) in each column of a row, by the column's place: what is
+    compared over targets in place of seeds.
 
     Empty if one is missing.
     """

@@ -156,7 +156,7 @@ def train_all(
 
 
 def share_of_cores(processes: int) -> int:
-    """The threads for each of several processes that share this machine's cores."""
+    """Return the threads for each of several processes that share this machine's cores."""
     return max(1, len(os.sched_getaffinity(0)) // processes)
 
 
@@ -201,7 +201,10 @@ def evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None:
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
-    """The snapshot to go on from, or None to begin. Raises ProgramError if the run has begun and not ``resume``."""
+    """Return the snapshot to go on from, or None to begin.
+
+    Raises ProgramError if the run has begun and not ``resume``.
+    """
     snapshot = folder.latest_snapshot()
     if not resume and (snapshot or folder.record.exists()):
         done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
@@ -263,7 +266,10 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
 
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
-    """What a run takes from a caffemodel, in words. Raises ProgramError if the file is none, or fits no layer."""
+    """Return what a run takes from a caffemodel, in words.
+
+    Raises ProgramError if the file is none, or fits no layer.
+    """
     expect_caffemodel(weights)
     names = [name for name in ("deploy", "domains") if folder.net(name).exists()]
     fit = check_weights(weights, [folder.load_net(name, caffe.TEST) for name in names])

@@ -48,7 +48,7 @@ def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
 
 
 def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map | None:
-    """The per-channel map that a layer is, None if it is something else. ``domains``: see :func:`fold_maps`."""
+    """Return the per-channel map that a layer is, None if it is something else. ``domains``: see :func:`fold_maps`."""
     if node.type == "BatchNorm" and len(node.bottoms[0].shape) > 1 and uses_running_statistics(node):
         return batch_norm_map(graph, node)
     if node.kind == "MDALayer" and uses_running_statistics(node):
@@ -70,7 +70,7 @@ def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map
 
 
 def compose(first: Map, then: Map) -> Map:
-    """The map that does one after the other; broadcasts, so that several maps may be followed by one."""
+    """Return the map that does one after the other; broadcasts, so that several maps may be followed by one."""
     return then[0] * first[0], then[0] * first[1] + then[1]
 
 
@@ -83,7 +83,7 @@ def _make_scale(node: Node, first: Node, found: Map) -> None:
 
 
 def _per_channel(node: Node, axis: int) -> bool:
-    """Whether a Scale or Bias has one value of its own for each channel."""
+    """Say whether a Scale or Bias has one value of its own for each channel."""
     shape = node.bottoms[0].shape
     return (
         len(node.bottoms) == 1
@@ -94,7 +94,7 @@ def _per_channel(node: Node, axis: int) -> bool:
 
 
 def _takes_maps(node: Node) -> bool:
-    """Whether a layer makes channels that weights and bias of its own can carry a map for."""
+    """Say whether a layer makes channels that weights and bias of its own can carry a map for."""
     if node.type in _CONVOLUTIONS:
         return node.axis(node.layer.convolution_param.axis) == _CHANNELS and len(node.tops) == 1
     return node.type == "InnerProduct" and node.axis(node.layer.inner_product_param.axis) == _CHANNELS
@@ -119,7 +119,9 @@ def _put_into(node: Node, found: Map) -> None:
 
 
 def uses_running_statistics(node: Node) -> bool:
-    """Whether a BatchNorm or MDALayer normalises by what it learned: only then its map does not depend on the batch."""
+    """Say whether a BatchNorm or MDALayer normalises by what it learned: only
+    then its map does not depend on the batch.
+    """
     if node.type == "BatchNorm":
         given = node.layer.batch_norm_param
         chosen = given.use_global_stats or not given.HasField("use_global_stats")
@@ -129,14 +131,14 @@ def uses_running_statistics(node: Node) -> bool:
 
 
 def batch_norm_map(graph: Graph, node: Node) -> Map:
-    """A BatchNorm as y = a x + b: a and b, one value for each channel."""
+    """Return a BatchNorm as y = a x + b: a and b, one value for each channel."""
     mean, variance, divisor = node.blobs
     a, b = _maps(graph, node, (mean[None], variance[None], divisor), node.layer.batch_norm_param.eps, range(1))
     return a[0], b[0]
 
 
 def mda_maps(graph: Graph, node: Node, used: Sequence[int] | None = None) -> Map:
-    """An MDALayer as y = a_d x + b_d for rows of domain d: a and b, D×C.
+    """Return an MDALayer as y = a_d x + b_d for rows of domain d: a and b, D×C.
 
     ``used`` are the domains that rows may belong to, by default all: the others' statistics may be missing.
     """

@@ -143,7 +143,7 @@ def _verify_in_opencv(
 
 
 def run_source(folder: RunFolder, weights: Path | None = None) -> Source:
-    """A run's deploy net with ``weights`` (None: those of its last iteration).
+    """Return a run's deploy net with ``weights`` (None: those of its last iteration).
 
     Raises ProgramError if the run has not reached that.
     """

@@ -49,7 +49,8 @@ class Conversion:
         """The value of the deploy net's input."""
 
     def our_deploy(self) -> Graph:
-        """The deploy net: the target's statistics, or several latent targets with the branch that tells them apart.
+        """Return the deploy net: the target's statistics, or several latent targets
+        with the branch that tells them apart.
 
         Raises ProgramError unless its groups are those of the training net.
         """
@@ -58,7 +59,7 @@ class Conversion:
         return rewrite(self.deploy, groups, self.names, self.num_domains, {}, where)
 
     def our_train(self, train: Graph) -> Graph:
-        """The training net in place of ``train``: the fork's, or it with other batch sizes.
+        """Return the training net in place of ``train``: the fork's, or it with other batch sizes.
 
         Raises ProgramError if its batch sizes and slice points do not agree.
         """
@@ -110,7 +111,7 @@ def convert(net: Path, weights: Path, out: Path, *, values: Mapping[str, str], o
 
 
 def _read_weights(fork: Conversion, train: Graph, weights: Path) -> Blobs:
-    """The blobs of both phases by layer."""
+    """Return the blobs of both phases by layer."""
     graphs = [Graph(train.name, [node for node in train.nodes if node.kind not in _LOSSES]), fork.deploy]
     nets = []
     for graph, phase in zip(graphs, ("TRAIN", "TEST"), strict=True):

@@ -22,7 +22,7 @@ def rewrite(
     rows: Mapping[Value, tuple[Node, ...]],
     where: str,
 ) -> Graph:
-    """The graph with our layers. Values that both graphs have are the same objects.
+    """Return the graph with our layers. Values that both graphs have are the same objects.
 
     ``rows`` are the data layers of each value's rows: the constant w of a known domain has as many. ``where`` begins
     messages: file and phase. Raises ProgramError naming the layers if the domains of a group have parameters of their
@@ -62,7 +62,7 @@ def rewrite(
 def _assignments(
     graph: Graph, group: MDAGroup, num_domains: int, rows: Mapping[Value, tuple[Node, ...]]
 ) -> tuple[dict[Node | None, list[Node]], Value | None]:
-    """The layers that make w, by the node they follow (None: they come first), and w itself.
+    """Return the layers that make w, by the node they follow (None: they come first), and w itself.
 
     A test net of one target needs none.
     """
@@ -110,7 +110,7 @@ def _mda(group: MDAGroup, w: Value | None, names: Names, num_domains: int, where
 
 
 def _parameters(norm: Node) -> dict[str, object]:
-    """The settings of a normalising layer."""
+    """Return the settings of a normalising layer."""
     if norm.kind == MULTIMODAL:
         return json.loads(norm.layer.python_param.param_str)
     return statistics_param(norm.layer.batch_norm_param)

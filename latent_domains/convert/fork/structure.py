@@ -40,7 +40,7 @@ _WHAT = "a prototxt of the authors' fork of Caffe"
 
 
 def read_template(file: Path, values: Mapping[str, str]) -> tuple[NetParameter, list[str]]:
-    """The net of ``file`` with the ``values`` of its template fields, and the fields that a training net lacks.
+    """Return the net of ``file`` with the ``values`` of its template fields, and the fields that a training net lacks.
 
     A field without a value is 1. Fields that Caffe does not know are passed over with a warning. Raises ProgramError
     naming ``file`` if it is no prototxt, if :func:`check_allowed` refuses a layer, if a field of ``values`` is not in
@@ -55,7 +55,7 @@ def read_template(file: Path, values: Mapping[str, str]) -> tuple[NetParameter, 
 
 
 def _missing(file: Path, text: str, given: Collection[str]) -> list[str]:
-    """The template fields without a value that only a training net needs."""
+    """Return the template fields without a value that only a training net needs."""
     found: dict[str, set[str]] = {}
     for field, name in _TEMPLATE.findall(text):
         found.setdefault(name, set()).add(field)
@@ -70,7 +70,7 @@ def _missing(file: Path, text: str, given: Collection[str]) -> list[str]:
 
 
 def _parse(file: Path, text: str) -> NetParameter:
-    """The net of a text without template fields, with Python layers in place of the fork's."""
+    """Return the net of a text without template fields, with Python layers in place of the fork's."""
     text = re.sub(r"\bmultimodal_batch_norm_param\b", "batch_norm_param", text)  # the same fields and defaults
     text = with_round_modes(text)
     try:
@@ -128,12 +128,12 @@ _SIZED = {"ImageData": "image_data_param", "Data": "data_param"}
 
 
 def is_data(node: Node) -> bool:
-    """Whether a node brings images and labels into the net."""
+    """Say whether a node brings images and labels into the net."""
     return node.kind in (*_SIZED, "Input")
 
 
 def batch_size(layer: LayerParameter) -> int:
-    """The rows that a data layer gives; 0 if it does not say."""
+    """Return the rows that a data layer gives; 0 if it does not say."""
     if layer.type == "Input":
         shapes = layer.input_param.shape
         return shapes[0].dim[0] if shapes and shapes[0].dim else 0
@@ -141,17 +141,17 @@ def batch_size(layer: LayerParameter) -> int:
 
 
 def splits_rows(node: Node) -> bool:
-    """Whether a node is a Slice along the rows."""
+    """Say whether a node is a Slice along the rows."""
     return node.kind == "Slice" and node.layer.slice_param.axis == 0
 
 
 def joins_rows(node: Node) -> bool:
-    """Whether a node is a Concat along the rows."""
+    """Say whether a node is a Concat along the rows."""
     return node.kind == "Concat" and node.layer.concat_param.axis == 0
 
 
 def find_rows(graph: Graph, file: Path) -> dict[Value, tuple[Node, ...]]:
-    """The data layers whose rows each value holds, one batch after the other.
+    """Return the data layers whose rows each value holds, one batch after the other.
 
     Raises ProgramError if a data layer gives no rows or a Slice cuts elsewhere than between two batches.
     """
@@ -170,7 +170,7 @@ def find_rows(graph: Graph, file: Path) -> dict[Value, tuple[Node, ...]]:
 
 
 def _cut(node: Node, rows: tuple[Node, ...], file: Path) -> list[tuple[Node, ...]]:
-    """The rows of each top of a Slice."""
+    """Return the rows of each top of a Slice."""
     *ends, total = accumulate(batch_size(source.layer) for source in rows)
     parts = len(node.tops)
     points = list(node.layer.slice_param.slice_point) or [total * i // parts for i in range(1, parts)]
@@ -216,7 +216,7 @@ class MDAGroup:
 
 
 def training_groups(graph: Graph, where: str) -> list[MDAGroup]:
-    """All groups of a training net, in order.
+    """Return all groups of a training net, in order.
 
     ``where`` begins messages: file and phase. Raises ProgramError naming layers if a MultiModalBatchNorm is used in
     another way, or if the groups do not all have the same domains.
@@ -249,7 +249,7 @@ def training_groups(graph: Graph, where: str) -> list[MDAGroup]:
 
 
 def target_groups(graph: Graph, training: list[MDAGroup], where: str) -> list[MDAGroup]:
-    """The groups of a test net, in order: the targets' parts of the ``training`` net's groups.
+    """Return the groups of a test net, in order: the targets' parts of the ``training`` net's groups.
 
     Raises ProgramError naming the layers if one is not there, or has other layers or another softmax.
     """
@@ -271,7 +271,9 @@ def target_groups(graph: Graph, training: list[MDAGroup], where: str) -> list[MD
 
 
 def _part(graph: Graph, root: Node | None) -> PartNorm | None:
-    """The normalisation that ends in ``root``: a sum, one MultiModalBatchNorm, or a BatchNorm; None if it is none."""
+    """Return the normalisation that ends in ``root``: a sum, one
+    MultiModalBatchNorm, or a BatchNorm; None if it is none.
+    """
     if root is None or root.kind not in ("BatchNorm", "Eltwise", MULTIMODAL):
         return None
     if root.kind == "BatchNorm":
@@ -291,7 +293,9 @@ def _part(graph: Graph, root: Node | None) -> PartNorm | None:
 
 
 def _column(graph: Graph, w: Value) -> tuple[Node | None, int, int]:
-    """The softmax that a domain's weights are a column of (None: they are none's), the column, and how many it has."""
+    """Return the softmax that a domain's weights are a column of (None: they are
+    none's), the column, and how many it has.
+    """
     node, column, width = graph.maker(w), 0, 1
     if node.kind == "Slice":
         column, width = node.tops.index(w), len(node.tops)

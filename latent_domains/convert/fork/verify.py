@@ -32,12 +32,13 @@ class ImageInput:
     """In place of a mean: the file of a mean for every pixel. It is not read."""
 
     def in_words(self) -> str:
-        """The input in words, for a prototxt."""
+        """Return the input in words, for a prototxt."""
         return in_words(self.shape, self.transform, printable(Path(Path(self.mean_file).name)))
 
 
 def deploy_graph(test: Graph, file: Path) -> tuple[Graph, ImageInput]:
-    """The graph from an Input layer of the images to the probabilities of the classes, blob "prob"; and its input.
+    """Return the graph from an Input layer of the images to the probabilities of
+    the classes, blob "prob"; and its input.
 
     Raises ProgramError if the test net does not tell which blob holds the scores, or what they are computed from.
     """
@@ -57,7 +58,7 @@ def deploy_graph(test: Graph, file: Path) -> tuple[Graph, ImageInput]:
 
 
 def _find_scores(graph: Graph, file: Path) -> Value:
-    """The blob that is compared with labels: of all rows, before a softmax."""
+    """Return the blob that is compared with labels: of all rows, before a softmax."""
     found = set()
     for value in [node.bottoms[0] for node in graph.nodes if node.kind in ("Accuracy", "SoftmaxWithLoss")]:
         while (node := graph.maker(value)) is not None and (splits_rows(node) or node.kind == "Softmax"):
@@ -72,7 +73,7 @@ def _find_scores(graph: Graph, file: Path) -> Value:
 
 
 def _find_images(nodes: Sequence[Node], scores: Value, file: Path) -> tuple[Value, tuple[Node, ...]]:
-    """The images of all data layers together, which the scores are computed from; and those layers."""
+    """Return the images of all data layers together, which the scores are computed from; and those layers."""
     images: dict[Value, tuple[Node, ...]] = {}
     for node in nodes:
         if is_data(node):
@@ -116,7 +117,8 @@ def _shape(layer: LayerParameter) -> tuple[int, ...]:
 
 
 def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, tuple[Node, ...]] | None = None) -> Graph:
-    """The graph with an Input layer in place of each data layer: images (n×C×H×W, ``shape`` without n), labels (n).
+    """Return the graph with an Input layer in place of each data layer: images
+    (n×C×H×W, ``shape`` without n), labels (n).
 
     With the ``rows`` of each value, an Input layer has at most NOISE rows, and slice points go with them.
     """
@@ -188,7 +190,7 @@ def compare(
 
 
 def _measured(values: Array) -> Array:
-    """The values that a difference is divided by: their own, for a loss at least 1.
+    """Return the values that a difference is divided by: their own, for a loss at least 1.
 
     The entropy of sure predictions is nearly 0, and would make every difference look large.
     """

@@ -37,7 +37,7 @@ class Names:
 
 
 def find_names(graph: Graph, groups: Sequence[MDAGroup]) -> Names:
-    """The names in a training net and so, for layers of the same names, in the test net."""
+    """Return the names in a training net and so, for layers of the same names, in the test net."""
     names = Names({}, {})
     for group in groups:
         features = graph.maker(group.x).name
@@ -86,7 +86,7 @@ Blobs = dict[str, list[Array]]
 
 
 def read_blobs(weights: Path, nets: Sequence[caffe.Net]) -> Blobs:
-    """The blobs in a caffemodel of the fork, by layer.
+    """Return the blobs in a caffemodel of the fork, by layer.
 
     Raises ProgramError if it lacks a layer of the nets, holds one of another shape or one that they have not, or keeps
     its statistics in the older fork's way.
@@ -105,7 +105,7 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net]) -> Blobs:
 
 
 def converted(blobs: Mapping[str, Sequence[Array]], groups: Iterable[MDAGroup], names: Names) -> Blobs:
-    """The same blobs by our layers: the statistics of each group's domains as the rows of one mDA layer's."""
+    """Return the same blobs by our layers: the statistics of each group's domains as the rows of one mDA layer's."""
     found: Blobs = {}
     for group in groups:
         domains = [blobs[norm.name] for norm in group.norms]

@@ -126,7 +126,7 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
 
 
 def _is_idle(layer: LayerParameter) -> bool:
-    """Whether the layer leaves its blob as it is, in place: it gets no node."""
+    """Say whether the layer leaves its blob as it is, in place: it gets no node."""
     return layer.type == "Dropout" and list(layer.bottom) == list(layer.top)
 
 
@@ -135,7 +135,7 @@ def _declared(value: Value) -> onnx.ValueInfoProto:
 
 
 def _input(net: caffe.Net) -> str:
-    """The name of the net's input. Raises Refused unless it is one, with the batch as its first axis."""
+    """Return the name of the net's input. Raises Refused unless it is one, with the batch as its first axis."""
     shapes = {name: tuple(net.blobs[name].shape) for name in net.inputs}
     if [len(shape) > 1 for shape in shapes.values()] != [True]:
         found = ", ".join(f"{name} {by(shape)}" for name, shape in shapes.items()) or "none"
@@ -144,7 +144,7 @@ def _input(net: caffe.Net) -> str:
 
 
 def blob_names(model: ModelProto, blobs: Mapping[str, Array] | Sequence[str]) -> list[str]:
-    """Those of Caffe's ``blobs`` that nodes of the model write."""
+    """Return those of Caffe's ``blobs`` that nodes of the model write."""
     written = {name for node in model.graph.node for name in node.output}
     return [name for name in blobs if name in written]
 
@@ -225,7 +225,7 @@ def converted(net: Path, weights: Path) -> tuple[ModelProto, NetParameter, caffe
 
 
 def _about(net: Path) -> str:
-    """The comment that the prototxt begins with: the converters say in it what the input must be."""
+    """Return the comment that the prototxt begins with: the converters say in it what the input must be."""
     comment = []
     for line in net.read_text().splitlines():
         if not line.startswith("#"):
@@ -239,5 +239,5 @@ def _free(shape: tuple[int, ...]) -> str:
 
 
 def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
-    """A value's declared shape; the batch counts as 0."""
+    """Return a value's declared shape; the batch counts as 0."""
     return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)

@@ -48,7 +48,7 @@ class OnnxGraph:
     def model(
         self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], **fields: Any
     ) -> ModelProto:
-        """The whole as a model of OPSET. ``fields`` are more of its own: doc_string, producer_name."""
+        """Return the whole as a model of OPSET. ``fields`` are more of its own: doc_string, producer_name."""
         return helper.make_model(
             helper.make_graph(self.nodes, name, inputs, outputs, self.constants),
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -69,7 +69,7 @@ class Refused(ProgramError):
 
 
 def refusal(layer: LayerParameter, reason: str) -> Refused:
-    """The refusal of a layer."""
+    """Return the refusal of a layer."""
     return Refused(f"layer {layer.name} ({layer.type}): {reason}")
 
 
@@ -87,7 +87,7 @@ class Layer:
     graph: OnnxGraph
 
     def refuse(self, reason: str) -> Refused:
-        """The refusal of this layer."""
+        """Return the refusal of this layer."""
         return refusal(self.param, reason)
 
     @property
@@ -101,7 +101,7 @@ class Layer:
         return self.tops[0]
 
     def axis(self, field: str, axis: int, axes: int) -> int:
-        """An axis counted from the front. Raises Refused for the first: the batch is free to have any size."""
+        """Return an axis counted from the front. Raises Refused for the first: the batch is free to have any size."""
         axis = axis + axes if axis < 0 else axis
         if axis == 0:
             raise self.refuse(f"{field}: the first axis is the batch, which is left free; expected another one")

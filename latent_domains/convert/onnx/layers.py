@@ -40,7 +40,7 @@ def convolution(layer: Layer) -> None:
 
 
 def _dilated(kernel: Array, height: int, width: int) -> Array:
-    """A kernel with the zeros of its dilation in it: OpenCV dilates no transposes, and does not say so."""
+    """Return a kernel with the zeros of its dilation in it: OpenCV dilates no transposes, and does not say so."""
     sizes = [(size - 1) * step + 1 for size, step in zip(kernel.shape[2:], (height, width), strict=True)]
     wide = np.zeros((*kernel.shape[:2], *sizes), kernel.dtype)
     wide[:, :, ::height, ::width] = kernel
@@ -153,7 +153,7 @@ def bias(layer: Layer) -> None:
 
 
 def _broadcast(layer: Layer, axis: int, blob: Array) -> Array:
-    """A parameter for the axes of x from ``axis`` on, with axes of 1 for those after; a scalar goes with all."""
+    """Return a parameter for the axes of x from ``axis`` on, with axes of 1 for those after; a scalar goes with all."""
     if blob.ndim == 0:
         return blob
     axes = len(layer.x.shape)
@@ -161,7 +161,7 @@ def _broadcast(layer: Layer, axis: int, blob: Array) -> Array:
 
 
 def _by_image(layer: Layer, axis: int) -> str:
-    """The second bottom, a row for each image, with axes of 1 after it to fit the first."""
+    """Return the second bottom, a row for each image, with axes of 1 after it to fit the first."""
     x, rows = layer.bottoms
     if axis not in (0, -len(x.shape)):
         raise layer.refuse(f"axis: {axis} with a second bottom, expected 0: its first axis is the batch too")
@@ -192,7 +192,7 @@ def elu(layer: Layer) -> None:
 
 
 def same(op: str) -> Callable[[Layer], None]:
-    """The writer of layers that ONNX has without any parameter."""
+    """Return the writer of layers that ONNX has without any parameter."""
     return lambda layer: layer.last(op, [layer.x.name])
 
 
@@ -307,7 +307,7 @@ def reduction(layer: Layer) -> None:
 
 
 def _joined(layer: Layer, axis: int) -> str:
-    """The first bottom, its axes from ``axis`` on as one."""
+    """Return the first bottom, its axes from ``axis`` on as one."""
     x = layer.x
     if axis == len(x.shape) - 1:
         return x.name
@@ -324,7 +324,7 @@ _REDUCTIONS = {
 
 
 def _axis_or(layer: Layer, param: Message, old: str) -> int:
-    """The axis, also by the ``old`` name of the field."""
+    """Return the axis, also by the ``old`` name of the field."""
     field = old if param.HasField(old) else "axis"
     return layer.axis(field, getattr(param, field), len(layer.x.shape))
 

@@ -28,7 +28,7 @@ FOLDER = ROOT / "data" / "weights"
 
 
 def get_weights(network: Network, folder: Path = FOLDER) -> tuple[Pretrained, Path]:
-    """A backbone's weights and their file: in their Python package, or at hand in the ``folder``, or fetched.
+    """Return a backbone's weights and their file: in their Python package, or at hand in the ``folder``, or fetched.
 
     Raises ProgramError if they cannot be had.
     """
@@ -41,14 +41,16 @@ def get_weights(network: Network, folder: Path = FOLDER) -> tuple[Pretrained, Pa
 
 
 def backbone(network: Network, file: Path) -> Model:
-    """The net up to the features. Blocks that the file has beyond the network's are left out."""
+    """Return the net up to the features. Blocks that the file has beyond the network's are left out."""
     net = read_checkpoint(file, head=False)
     values = {name: net.values[name] for name in network.torch.shapes()}
     return folded_model(replace(net, network=network, values=values, own=None), _standardisation(network, file))
 
 
 def folded_model(net: Checkpoint, standardisation: Standardisation) -> Model:
-    """The net itself with its BN, and the scale of its pixels, in the convolutions: B, G, R less a mean enter."""
+    """Return the net itself with its BN, and the scale of its pixels, in the
+    convolutions: B, G, R less a mean enter.
+    """
     pixels = usual_pixels(net.network, standardisation)
     folded, conv1 = fold(caffe_model(net, standardisation, pixels), stock=False).model, net.network.torch.units[0].name
     folded.blobs[conv1][0] = folded.blobs[conv1][0] * np.float32(pixels.scale)
@@ -64,7 +66,8 @@ def backbone_onnx(network: Network, file: Path) -> ModelProto:
 def feature_backbone(
     network: Network, weights: Pretrained, file: Path, blocks: Sequence[str] | None = None, size: int | None = None
 ) -> OnnxBackbone:
-    """The backbone of ``weights``, which are in ``file``: its features are the last average, and statistics of blocks.
+    """Return the backbone of ``weights``, which are in ``file``: its features are
+    the last average, and statistics of blocks.
 
     These are ``blocks`` (None: the network's early ones). Pictures are resized to ``size`` first (None: they are stored
     as it takes them). They enter as B, G, R less the mean that the weights were trained with.
@@ -82,12 +85,12 @@ def feature_backbone(
 
 
 def style_backbone(blocks: Sequence[str] | None = LITE0.backbone.middle, size: int | None = None) -> OnnxBackbone:
-    """The backbone by whose statistics of ``blocks`` domains are found; as :func:`feature_backbone`."""
+    """Return the backbone by whose statistics of ``blocks`` domains are found; as :func:`feature_backbone`."""
     return feature_backbone(LITE0, *get_weights(LITE0), blocks, size)
 
 
 def style_features(images: Dataset, jobs: int, made_by: str) -> tuple[Dataset, Extractor]:
-    """The dataset of statistics of these pictures' style, and the extractor for pictures of any stored size."""
+    """Return the dataset of statistics of these pictures' style, and the extractor for pictures of any stored size."""
     size = None if images.stored_shape == PICTURE_SHAPE else PICTURE_SHAPE[-1]
     of_style = style_backbone(size=size)
     dataset = style_dataset(images, len(of_style.early_means), made_by)
@@ -143,7 +146,7 @@ def check_backbone_options(parser: argparse.ArgumentParser, options: argparse.Na
 
 
 def onnx_backbone(options: argparse.Namespace) -> OnnxBackbone:
-    """The backbone in the file of ``--onnx``. Raises ProgramError if it is not as the options say."""
+    """Return the backbone in the file of ``--onnx``. Raises ProgramError if it is not as the options say."""
     names = [name for name in _OF_ONNX if name != "name"]
     described = {name: value for name in names if (value := getattr(options, name)) is not None}
     model, weights = read_onnx(options.onnx), contents_sha256(options.onnx)

@@ -94,12 +94,14 @@ _TRAINED = make_experiment("pacs", "mda")
 
 
 def usual_pixels(network: Network, standardisation: Standardisation) -> Transform:
-    """The input with which a checkpoint's own net is exact in Caffe: the network's, or less the checkpoint's mean."""
+    """Return the input with which a checkpoint's own net is exact in Caffe: the
+    network's, or less the checkpoint's mean.
+    """
     return network.pixels.transform if network.pixels else Transform(standardisation.caffe_mean)
 
 
 def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Transform, num_domains: int = 0) -> Model:
-    """A net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
+    """Return a net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
 
     With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: every one of the
     domains begins with the checkpoint's statistics.
@@ -132,7 +134,7 @@ def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Trans
 
 
 def converted_net(network: Network, layer: str, num_domains: int, classes: int | None) -> NetSpec:
-    """A network as its weights come from PyTorch, normalised by ``layer``: the deploy net of no experiment.
+    """Return a network as its weights come from PyTorch, normalised by ``layer``: the deploy net of no experiment.
 
     conv1 keeps a plain BN. With ``classes`` it ends in their probabilities, and its head is called after their number
     (fc1000), never like an experiment's classifier; without, in the features.
@@ -154,14 +156,14 @@ def bn_blobs(mean: Array, variance: Array, num_domains: int = 0) -> list[Array]:
 
 
 def for_caffes_pixels(weights: Array, standardisation: Standardisation) -> Array:
-    """The first convolution (filters×3×h×w) for B, G, R, whose deviations are all the mean of theirs."""
+    """Return the first convolution (filters×3×h×w) for B, G, R, whose deviations are all the mean of theirs."""
     scale = np.mean(standardisation.std) / np.array(standardisation.std[::-1])
     in_order = weights if standardisation.channels == "BGR" else weights[:, ::-1]
     return (in_order * scale.reshape(1, 3, 1, 1)).astype(np.float32)
 
 
 def surplus(weights: Array, standardisation: Standardisation, pixels: Transform) -> NDArray[np.float64]:
-    """The error of conv1's outputs (filters) inside the image, if its input has another mean."""
+    """Return the error of conv1's outputs (filters) inside the image, if its input has another mean."""
     per_channel = weights.astype(np.float64).sum(axis=(2, 3))
     return pixels.scale * per_channel @ (np.array(standardisation.caffe_mean) - np.array(pixels.mean))
 
@@ -224,12 +226,12 @@ def convert(
 
 
 def standardisation_of(network: Network, weights: Pretrained | None) -> Standardisation:
-    """The pixels that a checkpoint takes: those of published ``weights``, else the network's usual ones."""
+    """Return the pixels that a checkpoint takes: those of published ``weights``, else the network's usual ones."""
     return (weights and weights.standardisation) or network.torch.standardisation
 
 
 def converted_file(out: Path, num_domains: int) -> Path:
-    """The caffemodel that nets of so many domains begin from (0: without mDA)."""
+    """Return the caffemodel that nets of so many domains begin from (0: without mDA)."""
     return out.with_name(converted_name(out.name, num_domains))
 
 
@@ -267,7 +269,8 @@ def convert_once(
 
 
 def is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool:
-    """Whether ``file``, one of OUT's caffemodels, is there and, by its note, was made of the checkpoint of this hash.
+    """Say whether ``file``, one of OUT's caffemodels, is there and, by its note,
+    was made of the checkpoint of this hash.
 
     A file that was changed since is an error (ProgramError); with ``force`` the answer is no.
     """
@@ -289,6 +292,6 @@ def _note(out: Path) -> Path:
 
 
 def _noted(out: Path) -> dict[str, _Noted]:
-    """What the note says of OUT's caffemodels, by their names."""
+    """Return what the note says of OUT's caffemodels, by their names."""
     note = _note(out)
     return checked(dict[str, _Noted], read_json(note), str(note)) if note.is_file() else {}

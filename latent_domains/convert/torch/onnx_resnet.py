@@ -47,7 +47,9 @@ class OnnxNet:
     size: tuple[int, int]
 
     def forward(self, inputs: Array) -> dict[str, Array]:
-        """The stem, every block, the features and the scores of inputs (N×3×H×W), as many at a time as the file has."""
+        """Return the stem, every block, the features and the scores of inputs
+        (N×3×H×W), as many at a time as the file has.
+        """
         ((name, (fixed, *_)),) = self.runtime.inputs.items()
         count, batch = len(inputs), fixed if isinstance(fixed, int) and fixed > 0 else 1
         filled = inputs[np.arange(-(-count // batch) * batch) % count]
@@ -74,13 +76,16 @@ class _Node:
         return f"{escaped(self.name or self.output)} ({escaped(self.op)})"
 
     def number(self, name: str, default: float) -> float:
-        """An attribute that is a number. Raises CheckpointError if it is anything else."""
+        """Return an attribute that is a number. Raises CheckpointError if it is anything else."""
         if isinstance(found := self.attributes.get(name, default), int | float):
             return found
         raise CheckpointError(f"{self}: {name} is {escaped(str(found))}, expected a number")
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """An attribute of as many whole numbers as ``default`` has. Raises CheckpointError if it is anything else."""
+        """Return an attribute of as many whole numbers as ``default`` has.
+
+        Raises CheckpointError if it is anything else.
+        """
         found = self.attributes.get(name, default)
         if isinstance(found, list | tuple) and len(found) == len(default) and all(0 <= n <= 4096 for n in found):
             return list(found)
@@ -169,7 +174,10 @@ class _Walk:
             self.readers[name].append(made)
 
     def array(self, node: _Node, place: int) -> NDArray | None:
-        """A constant that a node reads; None if it reads nothing there. Raises CheckpointError if it is no constant."""
+        """Return a constant that a node reads; None if it reads nothing there.
+
+        Raises CheckpointError if it is no constant.
+        """
         name = node.inputs[place] if place < len(node.inputs) else ""
         if not name:
             return None
@@ -190,11 +198,11 @@ class _Walk:
         return node
 
     def next(self, value: str, after: str, *ops: str) -> _Node:
-        """The one node that reads a value, which must be one of ``ops``."""
+        """Return the one node that reads a value, which must be one of ``ops``."""
         return self.use(self.only(value, after, *ops))
 
     def only(self, value: str, after: str, *ops: str) -> _Node:
-        """The one node that reads a value, which must be one of ``ops``; it stays among those that are left."""
+        """Return the one node that reads a value, which must be one of ``ops``; it stays among those that are left."""
         found = self.readers[value]
         if len(found) != 1 or found[0].op not in ops:
             read = some(map(str, found), 5) or "nothing"
@@ -202,7 +210,7 @@ class _Walk:
         return found[0]
 
     def unit(self, node: _Node, size: tuple[int, int]) -> _Unit:
-        """A convolution on maps of ``size``, and the BN after it."""
+        """Return a convolution on maps of ``size``, and the BN after it."""
         self.use(node)
         weights, bias = self.array(node, 1), self.array(node, 2)
         if weights is None or weights.ndim != 4 or weights.shape[2] != weights.shape[3]:
@@ -362,7 +370,7 @@ class _Walk:
 
 
 def read(model: ModelProto, where: str) -> tuple[dict[str, NDArray], OnnxNet]:
-    """The tensors of a ResNet, by torchvision's names, and the net as its file ``where`` computes it.
+    """Return the tensors of a ResNet, by torchvision's names, and the net as its file ``where`` computes it.
 
     Raises CheckpointError naming the node that is none of a ResNet's.
     """
@@ -382,7 +390,7 @@ def read(model: ModelProto, where: str) -> tuple[dict[str, NDArray], OnnxNet]:
 
 
 def _for_tests(model: ModelProto, values: Iterable[str]) -> bytes:
-    """The graph as nets are tested, with these values as outputs."""
+    """Return the graph as nets are tested, with these values as outputs."""
     graph = with_outputs(model, dict.fromkeys(values))
     for node in graph.graph.node:
         if node.op_type == "BatchNormalization":
@@ -405,7 +413,7 @@ def _title(node: NodeProto) -> str:
 
 
 def _input(model: ModelProto, constants: Mapping[str, TensorProto]) -> tuple[str, tuple[int, int]]:
-    """The name of the only input, and height and width of what it takes: the network's where they are free."""
+    """Return the name of the only input, and height and width of what it takes: the network's where they are free."""
     inputs = [one for one in model.graph.input if one.name not in constants]
     if len(inputs) != 1:
         raise CheckpointError(
@@ -421,7 +429,7 @@ def _input(model: ModelProto, constants: Mapping[str, TensorProto]) -> tuple[str
 
 
 def _moved(node: _Node, kernel: int, size: tuple[int, int]) -> tuple[int, int]:
-    """The size of what a window makes of maps of ``size``, if it reads the pixels that Torch's does.
+    """Return the size of what a window makes of maps of ``size``, if it reads the pixels that Torch's does.
 
     Torch pads by half a window on all sides, and rounds down; at even sizes one pixel less below and right reads the
     same. Raises CheckpointError if a window reads others.
@@ -438,7 +446,7 @@ def _moved(node: _Node, kernel: int, size: tuple[int, int]) -> tuple[int, int]:
 
 
 def _windows(node: _Node, kernel: int, strides: Sequence[int], size: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Where the first window begins (pixels before the map) and how many there are, down and across."""
+    """Yield where the first window begins (pixels before the map) and how many there are, down and across."""
     pads = node.numbers("pads", (0,) * 4)
     auto = node.attributes.get("auto_pad", b"NOTSET")
     up = 1 if node.number("ceil_mode", 0) else 0

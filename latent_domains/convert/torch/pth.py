@@ -133,7 +133,7 @@ class _Unpickler(pickle.Unpickler):
         return self._unknown.setdefault(what, type(what, (Unknown,), {"__slots__": ()}))
 
     def persistent_load(self, pid: Any) -> Any:
-        """The storage of a persistent id ``("storage", class, key, device, size, …)``, or the class of a module.
+        """Return the storage of a persistent id ``("storage", class, key, device, size, …)``, or the class of a module.
 
         A storage of numbers that weights never are (complex, quantised, 8-bit floats) is :class:`Unknown`.
         """
@@ -161,7 +161,7 @@ def _check_memo(file: BinaryIO) -> None:
 
 
 def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDArray | Unknown:
-    """A part of a storage. Further arguments are requires_grad, hooks and metadata."""
+    """Return a part of a storage. Further arguments are requires_grad, hooks and metadata."""
     if isinstance(storage, Unknown):
         return storage
     if not all((isinstance(storage, np.ndarray), isinstance(shape, tuple), isinstance(strides, tuple))):
@@ -170,7 +170,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDA
 
 
 def _of_type(rebuild: Any, _: Any, arguments: Any, *__: Any) -> Any:
-    """A tensor of a subclass, or with attributes: as ``rebuild`` makes it, one of the functions here."""
+    """Return a tensor of a subclass, or with attributes: as ``rebuild`` makes it, one of the functions here."""
     return rebuild(*arguments) if isinstance(rebuild, partial) else Unknown()
 
 
@@ -229,7 +229,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def is_legacy(data: bytes) -> bool:
-    """Whether a file begins as the old format does: with the magic number, pickled by itself."""
+    """Say whether a file begins as the old format does: with the magic number, pickled by itself."""
     try:
         return load(io.BytesIO(data[:64])) == MAGIC
     except CheckpointError:

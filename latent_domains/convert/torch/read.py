@@ -55,7 +55,7 @@ _MOST = 10**6
 
 
 def named_tensors(saved: Any) -> dict[str, NDArray]:
-    """All tensors in a saved object by their names, which begin with the keys of the dicts that they lie in.
+    """Return all tensors in a saved object by their names, which begin with the keys of the dicts that they lie in.
 
     Raises CheckpointError if there are none.
     """
@@ -80,7 +80,7 @@ def named_tensors(saved: Any) -> dict[str, NDArray]:
 
 
 def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, Any]]:
-    """The dicts and tensors in dicts of dicts by their names; a dict comes before what it holds."""
+    """Yield the dicts and tensors in dicts of dicts by their names; a dict comes before what it holds."""
     if isinstance(value, NumpyArray):
         value = value.values
     if name and isinstance(value, dict | np.ndarray):
@@ -92,7 +92,8 @@ def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, 
 
 
 def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDArray], tuple[str, ...]]:
-    """The tensors of the net that lies below ``prefix`` (None: the only one), by its own names; and notes for the user.
+    """Return the tensors of the net that lies below ``prefix`` (None: the only one),
+    by its own names; and notes for the user.
 
     Where several prefixes have the same tensors, any serves. Without a known net, all tensors are returned. Raises
     CheckpointError if nets below several prefixes differ, or if none lies below ``prefix``.
@@ -119,7 +120,7 @@ def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDA
 
 
 def _prefixes(tensors: Tensors) -> dict[str, None]:
-    """What stands before the marks of known nets, in the order of the tensors."""
+    """Return what stands before the marks of known nets, in the order of the tensors."""
     found = [name.removesuffix(mark) for name in tensors for mark in _MARKS if name.endswith(mark)]
     return dict.fromkeys(prefix for prefix in found if not prefix or prefix.endswith("."))
 
@@ -129,7 +130,7 @@ def _below(tensors: Tensors, prefix: str) -> dict[str, NDArray]:
 
 
 def _is_whole(net: Tensors) -> bool:
-    """Whether all tensors of the network, but a classifier, are there."""
+    """Say whether all tensors of the network, but a classifier, are there."""
     try:
         return net.keys() >= find_network(net).torch.shapes().keys()
     except CheckpointError:
@@ -137,7 +138,7 @@ def _is_whole(net: Tensors) -> bool:
 
 
 def _differ(net: Tensors, other: Tensors) -> bool:
-    """Whether two nets have other tensors."""
+    """Say whether two nets have other tensors."""
     return net.keys() != other.keys() or any(
         tensor is not other[name] and not np.array_equal(tensor, other[name]) for name, tensor in net.items()
     )
@@ -153,7 +154,7 @@ _SAFETENSORS = {name: dtype for dtype, (_, name) in KINDS.items()}
 
 
 def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Checkpoint:
-    """The net in a checkpoint of any of the formats, below ``prefix``; without ``head``, all but its classifier.
+    """Return the net in a checkpoint of any of the formats, below ``prefix``; without ``head``, all but its classifier.
 
     Raises ProgramError naming the file if it is missing, damaged, of another format or of an unknown net.
     """
@@ -173,7 +174,7 @@ def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Che
 
 
 def _tensors(data: bytes) -> dict[str, NDArray]:
-    """The tensors by name. Raises CheckpointError."""
+    """Return the tensors by name. Raises CheckpointError."""
     if data.startswith(b"PK\x03\x04"):
         return named_tensors(pth.read_zip(data))
     if pth.is_legacy(data):
@@ -188,7 +189,10 @@ def _tensors(data: bytes) -> dict[str, NDArray]:
 
 
 def read_safetensors(data: bytes) -> dict[str, NDArray]:
-    """The tensors of a safetensors file. Raises CheckpointError if it is damaged or holds numbers of another kind."""
+    """Return the tensors of a safetensors file.
+
+    Raises CheckpointError if it is damaged or holds numbers of another kind.
+    """
     tensors = {}
     try:
         for name, entry in deserialize(data):
@@ -204,7 +208,7 @@ def read_safetensors(data: bytes) -> dict[str, NDArray]:
 
 
 def find_network(tensors: Mapping[str, NDArray]) -> Network:
-    """The network of ``tensors``. Raises CheckpointError if none here has such tensors."""
+    """Return the network of ``tensors``. Raises CheckpointError if none here has such tensors."""
     known = {network.title: network for network in NETWORKS.values() if network.torch}
     for network in known.values():
         if {network.torch.mark, f"{network.torch.units[0].convolution}.weight"} <= tensors.keys():
@@ -244,13 +248,13 @@ def take(tensors: Mapping[str, NDArray], network: Network, *, head: bool) -> Che
 
 
 def _advice(net: TorchLayout, *wrong: str) -> str:
-    """The option that helps if nothing but the classifier is ``wrong``."""
+    """Return the option that helps if nothing but the classifier is ``wrong``."""
     of_head = all(name.startswith(f"{net.classifier}.") for name in wrong)
     return "; --no-head leaves the classifier out" if of_head else ""
 
 
 def _values(name: str, tensor: NDArray) -> NDArray[np.float32]:
-    """The numbers as float32, in an array of their own."""
+    """Return the numbers as float32, in an array of their own."""
     if tensor.dtype.name not in _FLOATS:
         raise CheckpointError(f"tensor {name}: numbers of {tensor.dtype}, expected {', '.join(_FLOATS)}")
     with np.errstate(over="ignore"):  # beyond float32 is infinite, and refused below

@@ -107,7 +107,7 @@ class TorchGraph:
         group: int = 1,
         output: str | None = None,
     ) -> str:
-        """A convolution, padded by so many pixels above and left, and below and right; and its BN.
+        """Return a convolution, padded by so many pixels above and left, and below and right; and its BN.
 
         The one that reads "data" is padded outside of the graph, with any colour.
         """
@@ -128,7 +128,7 @@ class TorchGraph:
         return self.node("Clip", [x, *bounds], output)
 
     def finished(self, x: str, standardisation: Standardisation) -> TorchNet:
-        """The net that ends in the average of ``x`` and, if the checkpoint has it, in its classifier."""
+        """Return the net that ends in the average of ``x`` and, if the checkpoint has it, in its classifier."""
         known, classes = self._net.network.torch, self._net.classes
         x, head = self.node("GlobalAveragePool", [x], known.pooled), None
         if classes is not None:
@@ -143,6 +143,6 @@ class TorchGraph:
 
 
 def torch_net(net: Checkpoint, standardisation: Standardisation) -> TorchNet:
-    """A checkpoint's net as PyTorch computes it."""
+    """Return a checkpoint's net as PyTorch computes it."""
     graph = TorchGraph(net)
     return graph.finished(net.network.torch.reference(graph), standardisation)

@@ -39,7 +39,7 @@ class _Source:
 
 
 def read(data: bytes) -> Any:
-    """The object in a file: tables as dicts, strings as bytes, tensors as arrays, others as TorchObject.
+    """Return the object in a file: tables as dicts, strings as bytes, tensors as arrays, others as TorchObject.
 
     Raises CheckpointError if the file is damaged.
     """
@@ -103,7 +103,7 @@ class _Module:
     fields: dict[bytes, Any]
 
     def modules(self, pattern: str) -> list["_Module"]:
-        """The modules in it. Raises CheckpointError unless their classes are as the ``pattern`` says."""
+        """Return the modules in it. Raises CheckpointError unless their classes are as the ``pattern`` says."""
         found = self.fields.get(b"modules")
         count = len(found) if isinstance(found, dict) else 0
         modules = [_module(found.get(place), f"{self.name}.{place}") for place in range(1, count + 1)]
@@ -121,11 +121,11 @@ class _Module:
         return value
 
     def has(self, field: str) -> bool:
-        """Whether there is a tensor that is not empty."""
+        """Say whether there is a tensor that is not empty."""
         return getattr(self.fields.get(field.encode()), "size", 0) > 0
 
     def tensor(self, field: str) -> NDArray[np.float64]:
-        """A tensor that must be there."""
+        """Return a tensor that must be there."""
         value = self.fields.get(field.encode())
         if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
             found = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
@@ -187,7 +187,7 @@ def _reshaped(module: _Module, field: str, *shape: float) -> NDArray[np.float64]
 
 
 def _variance(bn: _Module) -> NDArray[np.float64]:
-    """The running variance, to which EPS is to be added.
+    """Return the running variance, to which EPS is to be added.
 
     BN kept ``running_std`` until its version 2: the average of (variance + eps)^-½, the inverse of its name.
     """

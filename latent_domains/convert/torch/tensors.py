@@ -48,7 +48,7 @@ def escaped(text: str | bytes) -> str:
 
 
 def strided(storage: NDArray, offset: int, shape: Sequence[int], strides: Sequence[int]) -> NDArray:
-    """The part of ``storage`` (1-D) that begins at ``offset``, with ``strides`` counted in numbers.
+    """Return the part of ``storage`` (1-D) that begins at ``offset``, with ``strides`` counted in numbers.
 
     Raises CheckpointError unless all of it lies within the storage, and no larger than it.
     """

@@ -95,7 +95,7 @@ def counted(trees: dict[str, ClassTree]) -> dict[str, dict[str, int]]:
 
 
 def _named(folders: Iterable[Path], image_set: ImageSet, names: Sequence[str]) -> dict[str, Path]:
-    """The folders that are meant by ``names``. Raises ProgramError if two could be the same domain or class."""
+    """Return the folders that are meant by ``names``. Raises ProgramError if two could be the same domain or class."""
     found: dict[str, Path] = {}
     for folder in folders:
         name = image_set.canonical(folder.name)
@@ -105,7 +105,7 @@ def _named(folders: Iterable[Path], image_set: ImageSet, names: Sequence[str]) -
 
 
 def entries(tree: ClassTree, image_set: ImageSet) -> list[Entry]:
-    """A domain's images, named CLASS/IMAGE, in the order of the labels."""
+    """Return a domain's images, named CLASS/IMAGE, in the order of the labels."""
     folders = {one.class_name: one for one in tree.folders}
     return [
         Entry(f"{folders[name].folder}/{image}", f"{name}/{image}", label)

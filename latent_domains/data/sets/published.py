@@ -56,7 +56,7 @@ class ImageSet:
         return self.spellings.get(folder.lower(), folder.lower())
 
     def is_of_larger_set(self, folder: str) -> bool:
-        """Whether a class folder is none of this set's because only the larger set has that class."""
+        """Say whether a class folder is none of this set's because only the larger set has that class."""
         return self.others is not None and re.fullmatch(self.others, folder.lower()) is not None
 
 
