@@ -74,7 +74,7 @@ def statistics_of(
 
     Raises ProgramError naming a picture that cannot be read, unless it may be skipped.
     """
-    kept = Kept(backbone.description)
+    kept = StatisticsCache(backbone.description)
     keys = kept.keys(entries, reading, jobs)
     rows = kept.rows(set(keys))
     form, remedy = Format(PICTURE_SHAPE[1:], reading=reading), "; --skip-unreadable leaves such pictures out"
@@ -167,8 +167,8 @@ def made_by(backbone: OnnxBackbone) -> str:
     return json.dumps(backbone.description, sort_keys=True)
 
 
-class Kept:
-    """Rows of statistics that were ``made`` in one way. Where no file can be written, none are kept."""
+class StatisticsCache:
+    """Cached rows of statistics that were ``made`` in one way. Where no file can be written, none are."""
 
     def __init__(self, made: Mapping[str, str | int]) -> None:
         self._path = FOLDER / str(Digest([("", json.dumps(made, sort_keys=True))]))[:16]

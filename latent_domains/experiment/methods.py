@@ -39,7 +39,7 @@ class Method:
     layers: none, plain "bn", or "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side
     branch predicts the domains of source images; ``is_latent``: whether their number is a choice; ``reads_style``:
     whether they are found by the pictures' style; ``fixed_labels``: whether an image has the same domain label in each
-    epoch; ``domains``: which file says domains (:class:`Told`).
+    epoch; ``domains``: which file says domains (:class:`DomainsFromFile`).
     """
 
     name: ClassVar[str]
@@ -184,7 +184,7 @@ class Aligned(Method):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(Aligned):
+class DomainsFromFile(Aligned):
     """Methods that take domains from a CSV file (:mod:`latent_domains.data.domains_file`).
 
     ``domains`` is the hash of its contents, ``domains_named`` the number of domains in it. ``domains_file`` is where it
@@ -225,7 +225,7 @@ class Latent(Aligned):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mda(Told, Latent):
+class Mda(DomainsFromFile, Latent):
     """The paper's: a branch predicts which of k latent domains each source image is of."""
 
     name, title, colour = "mda", "mDA", "#cf5b00"
@@ -303,7 +303,7 @@ class Mda(Told, Latent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MultiSource(Told):
+class MultiSource(DomainsFromFile):
     """Every source is a known domain; or every domain of a file."""
 
     name, title, colour = "multi_source", "multi-source", "#008f68"

@@ -54,7 +54,7 @@ def target_assignment(n: NetSpec, experiment: Experiment, logits: Top) -> Top:
     return assignment(n, "w_target", (logits,), experiment.k, experiment.num_domains)
 
 
-def _told_logits(n: NetSpec, batch: Batch, logits: Top | None) -> Top:
+def _logits_of_file(n: NetSpec, batch: Batch, logits: Top | None) -> Top:
     """Logits (n×k) whose softmax is w of a file and, where that is unknown, what a branch predicts, if there is one.
 
     No gradient reaches a branch from rows that are known.
@@ -88,7 +88,7 @@ def assignment_rows(
         ]
     else:
         if batch.log_w is not None:
-            bottoms = (_told_logits(n, batch, source_logits),)
+            bottoms = (_logits_of_file(n, batch, source_logits),)
         else:
             if source_logits is None:
                 source_logits = constant_logits(n, "w_source", batch.source_rows, experiment.k)

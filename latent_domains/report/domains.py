@@ -22,7 +22,7 @@ from latent_domains.report.samples import (
     read_source_images,
     surest_and_least_sure,
 )
-from latent_domains.runs.record import COLLAPSED, DomainUsage, Record, what_was_told
+from latent_domains.runs.record import COLLAPSED, DomainUsage, Record, note_on_domain_labels
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.tables.results import NOTHING
 
@@ -153,7 +153,7 @@ def discovery_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRu
             blocks.append(_shares_table(finding))
         told: dict[str, list[str]] = {}
         for run in finding:
-            if text := what_was_told(run.experiment.method, run.record.domain_usage):
+            if text := note_on_domain_labels(run.experiment.method, run.record.domain_usage):
                 told.setdefault(text, []).append(run.name)
         blocks += [Text(f"{', '.join(names)}: {text}.") for text, names in told.items()]
     for run in pictured:

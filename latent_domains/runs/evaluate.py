@@ -11,7 +11,7 @@ from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.domain_labels import assigned_domains
 from latent_domains.runs.outputs import class_names, confusion_counts, source_usage, target_usage, usage_history
 from latent_domains.runs.preflight import check_data, check_mode, check_nets, check_training_images, incompleteness
-from latent_domains.runs.record import DomainUsage, OnTarget, Record, domain_usage, what_was_told
+from latent_domains.runs.record import DomainUsage, OnTarget, Record, domain_usage, note_on_domain_labels
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import now
 
@@ -84,7 +84,7 @@ def domains_summary(folder: RunFolder, record: Record) -> list[str]:
     lines = []
     if usage := record.domain_usage:
         kind = "held-out source images" if usage.held_out else "training images of the sources"
-        lines.append(_usage_summary(usage, kind, what_was_told(folder.experiment.method, usage)))
+        lines.append(_usage_summary(usage, kind, note_on_domain_labels(folder.experiment.method, usage)))
     if usage := record.target_domain_usage:
         lines.append(_usage_summary(usage, "images of the targets"))
     return lines

@@ -293,7 +293,7 @@ def domain_usage(
     )
 
 
-def what_was_told(method: Method, usage: DomainUsage) -> str:
+def note_on_domain_labels(method: Method, usage: DomainUsage) -> str:
     """Say how many of these images had a label that the branch learnt from; empty if none had, or for one source.
 
     It is the share of all source images. Of those that are counted it may be a little more or less.

@@ -13,7 +13,7 @@ from latent_domains.common.wording import one_line
 from latent_domains.data.lmdb_folder import noted_contents
 from latent_domains.experiment.experiment import Experiment, differences, from_json
 from latent_domains.experiment.networks import NETWORKS, whose
-from latent_domains.runs.record import FILE, Matching, Record, read, read_records, what_was_told, write_records
+from latent_domains.runs.record import FILE, Matching, Record, note_on_domain_labels, read, read_records, write_records
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 from latent_domains.runs.run_state import State, state_of
 from latent_domains.runs.write import check_holds
@@ -208,7 +208,7 @@ def remarks_on(record: Record, run: Run) -> list[str]:
     elif record.test_images not in (None, published):
         remarks.append(f"tested on {record.test_images} images, the published set has {published}")
     usage = record.domain_usage
-    if usage and isinstance(run, Experiment) and (told := what_was_told(run.method, usage)):
+    if usage and isinstance(run, Experiment) and (told := note_on_domain_labels(run.method, usage)):
         remarks.append(f"purity and NMI: {told}")
     return remarks
 

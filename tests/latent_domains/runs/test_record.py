@@ -15,9 +15,9 @@ from latent_domains.runs.record import (
     Record,
     Training,
     domain_usage,
+    note_on_domain_labels,
     read,
     read_records,
-    what_was_told,
     write_records,
 )
 from tests.run_folders import small
@@ -125,11 +125,11 @@ def test_labels_that_the_branch_learnt_from_are_told():
     trained, held_out = (domain_usage({"a": one_hot([0], 2), "b": one_hot([1], 2)}, held_out=h) for h in (False, True))
     said = "in training the branch saw the {} of about 35 % of these images"
     known, style = (small(method="mda", **{share: 0.35}).method for share in ("known_share", "style_share"))
-    assert what_was_told(known, trained) == said.format("domain")
-    assert what_was_told(style, trained) == said.format("cluster of style")
+    assert note_on_domain_labels(known, trained) == said.format("domain")
+    assert note_on_domain_labels(style, trained) == said.format("cluster of style")
     nothing = [small(method=name).method for name in ("mda", "dial")]
-    assert not any(what_was_told(method, trained) for method in nothing)
-    assert not what_was_told(known, held_out)
+    assert not any(note_on_domain_labels(method, trained) for method in nothing)
+    assert not note_on_domain_labels(known, held_out)
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "results").rglob("records.jsonl")), ids=lambda file: file.parent.name)
