@@ -40,7 +40,7 @@ def test_config_is_read_as_snakemake_gives_it(tmp_path):
         ({"seeds": "0-4"}, "--config: seeds: found '0-4', expected a whole number of at least 0"),
         ({"iterations": 0}, "--config: iterations: found 0"),
         ({"images": "/nowhere"}, "images: found '/nowhere', expected a folder, a set's unpacked archive"),
-        ({"runs": "a{run}"}, "--config: runs: found 'a{run}', expected no braces, between which Snakemake reads names"),
+        ({"runs": "a{run}"}, "--config: runs: found 'a{run}', expected no braces"),
         ({"data": "~nobody at all/x"}, "--config: data: found '~nobody at all/x', expected the home folder of a user"),
         ({"solver_mode": "cpu"}, "--config: solver_mode: found 'cpu'"),
     ],
