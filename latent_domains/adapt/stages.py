@@ -18,7 +18,7 @@ from latent_domains.adapt.results import (
     write_readme,
 )
 from latent_domains.adapt.task import Task, experiment_of, notes_on
-from latent_domains.adapt.training import open_run, train
+from latent_domains.adapt.training import open_run, train, weights_to_begin
 from latent_domains.common.artefact import Artefact, make_missing
 from latent_domains.convert.backbone_and_head import check_onnx, is_head
 from latent_domains.convert.fold.export import export, run_source
@@ -53,10 +53,12 @@ def carry_out(task: Task, experiment: Experiment, weights: Path | None, notes: N
     ``experiment`` is that on all its images, ``weights`` what training begins from. Prints what it does. Raises
     ProgramError naming what is wrong with images, LMDBs or the run folder.
     """
-    found, counts = task.images.counts, build_lmdbs(task)
+    found, counts, before = task.images.counts, build_lmdbs(task), experiment.num_domains
     check_different(task, experiment.batch_inputs)
     task = with_counted_domains(task)
     experiment = experiment_of(task, counts)
+    if weights and experiment.num_domains != before:
+        weights = weights_to_begin(task, experiment, begins=True)
     if counts != found:
         notes.say(
             f"{name}: {number} of {found[name]} images are used: the others could not be read"

@@ -106,7 +106,7 @@ def numeric_gradient(function, array, step=1e-6):
 
 
 def assert_close(name, got, expected, *, rtol=0.0, atol=0.0):
-    """Compare elementwise; the failure names the array, the worst index and both values."""
+    """Compare elementwise; the failure names the array, the worst index and both values. ``atol`` may be an array."""
     got, expected = np.atleast_1d(np.asarray(got, np.float64)), np.atleast_1d(np.asarray(expected, np.float64))
     assert got.shape == expected.shape, f"{name}: shape {got.shape}, expected {expected.shape}"
     excess = np.abs(got - expected) - (atol + rtol * np.abs(expected))
@@ -116,5 +116,5 @@ def assert_close(name, got, expected, *, rtol=0.0, atol=0.0):
         index = tuple(int(i) for i in index)
         raise AssertionError(
             f"{name}{list(index)}: got {got[index]!r}, expected {expected[index]!r} "
-            f"(rtol {rtol:g}, atol {atol:g}, {int((excess > 0).sum())} of {excess.size} differ)"
+            f"(rtol {rtol:g}, atol {np.max(atol):g}, {int((excess > 0).sum())} of {excess.size} differ)"
         )

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,11 +27,13 @@ def test_programs_explain_themselves_and_refuse_other_options(name: str) -> None
 
 @contextmanager
 def full_disk(size: int = 64) -> Iterator[None]:
-    """No file may have more bytes."""
+    """No file may have more bytes, and Python caches no modules, which would be cut off."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 

@@ -51,7 +51,7 @@ def test_the_driver_is_asked_for_names(driver):
 
 
 def test_a_gpu_that_is_not_there_is_told():
-    with pytest.raises(ProgramError, match=r"^--gpu 2: there is no GPU 2; expected any of 0 \(GTX 1070\), 1"):
+    with pytest.raises(ProgramError, match=r"^--gpu 2: found no GPU 2, expected one of 0 \(GTX 1070\), 1"):
         expect_gpu("--gpu 2", 2, ["GTX 1070", "H200"])
     expect_gpu("--gpu 1", 1, ["GTX 1070", "H200"])
 

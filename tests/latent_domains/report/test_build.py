@@ -115,7 +115,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     unlabelled = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
     mine = write_record(tmp_path / "mine.json", make_experiment(unlabelled, "dial"), None, targets={})
     assert program("report", mine, "--out", tmp_path / "mine.html").returncode == 0
-    assert "The target's labels are not known, so nobody can say which classes" in text_of(tmp_path / "mine.html")
+    assert "The target's labels are not known, so no confusion matrix can be shown" in text_of(tmp_path / "mine.html")
     partly = replace(DATASETS["office_caltech_fc7"], name="mine", unlabelled=("dslr",))
     webcam = {"webcam": known["webcam"]}
     one = write_record(tmp_path / "one.json", make_experiment(partly, "dial"), 0.5, targets=webcam, classes=classes)
