@@ -7,7 +7,7 @@ from pathlib import Path
 from latent_domains.common.arguments import natural, number
 from latent_domains.data.preprocessing import Transform
 from latent_domains.experiment.experiment import make_experiment
-from latent_domains.models.compare import TOLERANCE
+from latent_domains.models.compare import AS_STORED, TOLERANCE
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def pixels_hint(transform: Transform, default: float) -> str:
     """Return a hint for a message about a difference: :func:`add_pixel_options`'
     options may help, unless they were given.
     """
-    if transform != Transform():
+    if transform != AS_STORED:
         return ""
     less = f" less {default:g}" if default else ""
     return f": compared on pixels from 0 to 255{less}, if the net takes others give --mean and --scale"

@@ -55,10 +55,12 @@ class Transform:
     mean: tuple[Number, ...] = ()
     scale: Rate = 1.0
 
-    def __call__(self, pixels: NDArray[np.generic]) -> NDArray[np.float32]:
-        """Transform pixels (n×C×H×W, or n×C)."""
+    def __call__(self, pixels: NDArray[np.generic], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Transform pixels (n×C×H×W, or n×C), in ``out`` if that is given; it may be the same array."""
         means = np.array(self.mean or (0,), np.float32).reshape(-1, *[1] * (pixels.ndim - 2))
-        return (pixels - means) * np.float32(self.scale)
+        rows = np.subtract(pixels, means, out=out)
+        rows *= np.float32(self.scale)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Preprocessing:
         for row, image in zip(rows, images, strict=True):
             top, left = (image.shape[1] - self.shape[1]) // 2, (image.shape[2] - self.shape[2]) // 2
             row[...] = image[:, top : top + self.shape[1], left : left + self.shape[2]]
-        return self.transform(rows)
+        return self.transform(rows, out=rows)
 
 
 STORED, SEEN = 256, 224
