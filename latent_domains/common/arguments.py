@@ -1,4 +1,4 @@
-"""Command lines: the parser of a program, and types of values, whose errors say what is wrong."""
+"""Command lines: the parser of a program, and types of values with clear errors."""
 
 import math
 import os
@@ -21,7 +21,7 @@ def program_parser(name: str, description: str) -> ArgumentParser:
 
 
 class _Parser(ArgumentParser):
-    """Reads ``type=Path`` by :func:`path`. So do its subparsers."""
+    """A parser, also for subcommands, that reads ``type=Path`` with :func:`path`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -29,9 +29,9 @@ class _Parser(ArgumentParser):
 
 
 def path(text: str) -> Path:
-    """Read a path. ~ is the home folder, which shells put in only where a word begins with it: not in --out=~/kinds.
+    """Read a path. Expand ~ to the home folder, also in --out=~/kinds, where the shell does not.
 
-    An empty one, from an unset shell variable, is an error: pathlib would take it for this folder.
+    Refuses an empty path, which comes from an unset shell variable: pathlib would read it as the current folder.
     """
     if not text:
         raise ArgumentTypeError("got '', expected a path (. is this folder)")
@@ -42,7 +42,7 @@ def path(text: str) -> Path:
 
 
 def add_image_options(parser: ArgumentParser) -> None:
-    """The options of every program that reads many images."""
+    """Add the options of programs that read many images."""
     cores = len(os.sched_getaffinity(0))
     parser.add_argument("--jobs", type=positive, default=cores, help="threads that read images (default: one a core)")
 
@@ -51,9 +51,9 @@ BACKGROUND, RANGE = "--background", "--range"
 
 
 def add_reading_options(parser: ArgumentParser, otherwise: str = "") -> None:
-    """The options of every program that reads pictures of others: what a Reading holds, None by default.
+    """Add the options of programs that read users' pictures. Each is a field of a Reading; its default is None.
 
-    ``otherwise`` says what the default is, if it is not the usual one.
+    ``otherwise`` describes the default in the help, if it is not the usual one.
     """
     parser.add_argument(
         BACKGROUND,
@@ -93,14 +93,14 @@ FOLDERS_ARE_CLASSES = "--folders-are-classes"
 
 
 def add_tree_option(parser: ArgumentParser) -> None:
-    """Return the option of every program that reads class folders."""
+    """Add the option of programs that read class folders."""
     parser.add_argument(
         FOLDERS_ARE_CLASSES, action="store_true", help="take the folders for classes even if they look like domains"
     )
 
 
 def add_data_option(parser: ArgumentParser, what: str = "folder of the LMDBs") -> None:
-    """Return the option of programs that read the data folder."""
+    """Add the option of programs that read the data folder."""
     parser.add_argument("--data", type=Path, default=ROOT / "data", metavar="DIR", help=f"{what} (default: data)")
 
 
@@ -124,12 +124,12 @@ def threads(text: str) -> int:
 
 
 def percentages(text: str) -> tuple[int, ...]:
-    """Whole numbers of at least 1, such as 80:20."""
+    """Read whole numbers of at least 1, such as 80:20."""
     return tuple(positive(part) for part in text.split(":"))
 
 
 def seconds(text: str) -> float:
-    """Read a time above 0 that Python can wait."""
+    """Read a time above 0, no longer than Python can wait."""
     most = threading.TIMEOUT_MAX
     return real(text, lambda value: 0 < value <= most, f"a number of seconds above 0, at most {most:.0f}")
 
@@ -140,7 +140,7 @@ def number(text: str) -> float:
 
 
 def real(text: str, accepts: Callable[[float], bool], expected: str) -> float:
-    """Read a number for which ``accepts`` is true. A text that is no number counts as NaN."""
+    """Read a number that ``accepts`` returns True for. A text that is not a number counts as NaN."""
     try:
         value = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is to be made: is it there, what must be there before, and what makes it."""
+"""Something to be made: whether it exists, what it needs first, and how it is made."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -6,33 +6,33 @@ from typing import Any
 
 
 class Artefact:
-    """Files or folders that are made together, whole or not at all: LMDBs, weights, results.
+    """Files or folders that are made together, all or none: LMDBs, weights, results.
 
-    ``needs`` are what it is made of, and made before. Its recipe, the fields of subclasses, decides what it holds.
+    ``needs`` are made first. The recipe, which is the fields of subclasses, decides the contents.
     """
 
     paths: Sequence[Path]
     needs: Sequence["Artefact"] = ()
 
     def is_there(self, *, force: bool = False) -> bool:
-        """Say whether it was made before, by the same recipe as far as that is known.
+        """Say whether it was made before, by the same recipe as far as the recipe is known.
 
-        Raises ProgramError if there is something else in its place, unless ``force`` allows to replace it.
+        Refuses to replace anything else at its place, unless ``force`` is true.
         """
         return all(path.exists() for path in self.paths)
 
     def make(self, *, force: bool = False) -> Any:
         """Make it; return None if another process has made it meanwhile.
 
-        What only another program makes cannot be made here.
+        Not implemented for an artefact that only another program can make.
         """
         raise NotImplementedError
 
     def report(self, made: Any) -> None:
-        """Print what :meth:`make` returned; None: it was there."""
+        """Print what :meth:`make` returned; None means that it existed already."""
 
     def missing(self) -> Iterator["Artefact"]:
-        """Yield what it needs and itself, as far as it is not there, in the order in which it is made."""
+        """Yield the needs that do not exist, then itself if it does not exist: the order in which they are made."""
         if not self.is_there():
             for need in self.needs:
                 yield from need.missing()
@@ -40,9 +40,9 @@ class Artefact:
 
 
 def make_missing(artefacts: Iterable[Artefact], *, force: bool = False) -> list[Any]:
-    """Make those that are not there, after making sure that nothing else is in the place of any.
+    """Make those that do not exist, after checking that nothing else is at the place of any of them.
 
-    Returns what each ``make`` returned; None for those that were there.
+    Returns what each ``make`` returned; None for those that existed.
     """
     found = []
     for each, there in [(each, each.is_there(force=force)) for each in artefacts]:

@@ -31,7 +31,7 @@ def ending_with_parent(command: Sequence[str]) -> list[str]:
 
 
 def caffe_binary() -> str:
-    """Path of the ``caffe`` on PATH. Raises ProgramError if there is none."""
+    """Return the path of the ``caffe`` on PATH."""
     found = shutil.which("caffe")
     if found is None:
         raise ProgramError("no caffe on PATH: run '. ./env.sh' in the repository root (after 'make setup')")
@@ -39,11 +39,10 @@ def caffe_binary() -> str:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return a child's environment: so many threads in each layer, one in BLAS
-    (layers divide the work); no progress bars.
+    """Return a child's environment: ``threads`` threads for layers, one for BLAS, no progress bars.
 
-    ``caffe`` embeds the interpreter and knows no virtual environment. So PYTHONPATH names this one's packages,
-    pycaffe's folder and the repository.
+    BLAS gets one because layers divide the work themselves. ``caffe`` embeds Python and ignores virtual environments.
+    So PYTHONPATH names this environment's packages, pycaffe's folder and the repository.
     """
     import caffe
 
@@ -69,8 +68,8 @@ def start(arguments: list[str], threads: int) -> subprocess.Popen[str]:
 def start_logged(command: list[str], threads: int) -> subprocess.Popen[str]:
     """Start a program that runs Caffe, in the repository root; its log is read from the child's stdout.
 
-    It has its own session, so Ctrl-C reaches it only if we pass it on, once. It ends with the calling thread at the
-    latest.
+    The child has its own session, so Ctrl-C reaches it only if we pass it on, once. It ends when the calling thread
+    ends, or before.
     """
     return subprocess.Popen(
         ending_with_parent(command),
@@ -112,9 +111,9 @@ class Measurement:
 
 
 class History:
-    """The values in a run's log, fed line by line.
+    """The values in a run's log, read line by line.
 
-    If a resumed run goes on from an earlier iteration, the values after that iteration are dropped.
+    If a resumed run continues from an earlier iteration, the values after that iteration are dropped.
     """
 
     def __init__(self) -> None:
@@ -144,7 +143,7 @@ class History:
 
 
 def curves(lines: Iterable[str]) -> dict[tuple[str, str], dict[int, float]]:
-    """Values by iteration for every (phase, name) in a log, as :class:`History` reads it."""
+    """Return the values by iteration for every (phase, name) in a log, as :class:`History` reads it."""
     history = History()
     for line in lines:
         history.feed(line)

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, read with clear errors, hashed."""
+"""Files: written completely or not at all, read with clear errors, hashed."""
 
 import csv
 import errno
@@ -31,7 +31,7 @@ def write_aside(path: Path) -> Iterator[Path]:
 def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ...]]:
     """Yield a temporary file name beside each of ``paths``; rename them all on success, remove them all otherwise.
 
-    Raises ProgramError if one of ``paths`` exists and ``force`` is false, or is a folder.
+    Refuses a folder, and a file that exists unless ``force`` is true.
     """
     check_free(*paths, force=force)
     with ExitStack() as stack:
@@ -49,10 +49,10 @@ def write_together(*paths: Path, force: bool = False) -> Iterator[tuple[Path, ..
 
 
 def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
-    """Raise ProgramError unless ``path`` is a regular file; ``expected`` says what it should be.
+    """Raise ProgramError unless ``path`` is a regular file; ``expected`` describes the file in the message.
 
-    FIFOs and devices are errors: they may have no end. With ``missing_ok`` there may be nothing of this name, but no
-    link that leads nowhere.
+    Refuses FIFOs and devices, which may have no end. With ``missing_ok`` the file may be missing, but a broken link is
+    an error.
     """
     if not path.is_file() and (os.path.lexists(path) or not missing_ok):
         found = "a folder" if path.is_dir() else "no regular file" if path.exists() else "no such file"
@@ -60,13 +60,13 @@ def expect_file(path: Path, expected: str, *, missing_ok: bool = False) -> None:
 
 
 def expect_no_link(path: Path) -> None:
-    """Raise ProgramError if ``path`` is a link: what is written into it would change a file elsewhere."""
+    """Raise ProgramError if ``path`` is a link: writing into it would change a file elsewhere."""
     if path.is_symlink():
         raise ProgramError(f"{path}: a link to {path.readlink()}, expected a file here: delete the link")
 
 
 def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -> None:
-    """Raise ProgramError if one of ``paths`` is one of ``inputs``, is no file, or exists while ``force`` is false."""
+    """Raise ProgramError if one of ``paths`` is among ``inputs``, is not a file, or exists while ``force`` is false."""
     read = {path.resolve() for path in inputs}
     for path in paths:
         if path.resolve() in read:
@@ -103,8 +103,8 @@ def check_named(path: Path) -> None:
 def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``; rename it to ``path`` on success, remove it otherwise.
 
-    With ``force`` it replaces an old folder, but only once the new one is whole. Raises ProgramError if ``path`` is a
-    link that leads nowhere, has no name, or exists, is not an empty folder, and ``force`` is false.
+    With ``force`` it replaces an old folder, but only when the new one is complete. Without, refuses a folder that is
+    not empty. Refuses a broken link, and a path without a name, in any case.
     """
     check_named(path)
     if not is_absent(path):
@@ -130,13 +130,13 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def is_absent(path: Path) -> bool:
-    """Say whether there is nothing, or an empty folder, as Snakemake makes for a job's output."""
+    """Say whether there is nothing at ``path``, or an empty folder, as Snakemake makes for a job's output."""
     return not path.exists() or (path.is_dir() and not path.is_symlink() and not any(path.iterdir()))
 
 
 @contextmanager
 def _folder_beside(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside ``path``. It stays there if the process is killed."""
+    """Yield a temporary folder beside ``path``. It remains if the process is killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with naming(path):
         temporary = tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent)
@@ -146,7 +146,7 @@ def _folder_beside(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """In the block, add the name ``path`` to errors of the disk that name no file."""
+    """Add the name ``path`` to errors of the disk that name no file."""
     try:
         yield
     except OSError as error:
@@ -162,12 +162,12 @@ def sha256(file: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return what a file holds. Raises ProgramError naming the file if it is larger than the memory."""
+    """Return the contents of a file. Refuses a file that is larger than the memory."""
     return _read(path, Path.read_bytes)
 
 
 def read_text(path: Path, encoding: str | None = None) -> str:
-    """Return the text that a file holds. Raises as :func:`read_bytes`."""
+    """Return the text in a file, as :func:`read_bytes` reads it."""
     return _read(path, partial(Path.read_text, encoding=encoding))
 
 
@@ -185,7 +185,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
-    """Write a table aside and rename it; return how many rows it has. Names of files may hold bytes of any kind."""
+    """Write a table aside and rename it; return its number of rows. File names in it may have bytes of any encoding."""
     count = 0
     with write_aside(path) as aside, aside.open("w", newline="", errors="surrogateescape") as file:
         writer = csv.writer(file)
@@ -196,14 +196,14 @@ def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]
 
 
 def json_text(values: Any) -> str:
-    """Indented JSON that ends in a newline; a list of numbers stands on one line."""
+    """Return indented JSON that ends in a newline, with each list of numbers on one line."""
     text = json.dumps(values, indent=2)
     # JSON's texts have no raw line breaks, so only lists match.
     return re.sub(r"\[\n[-+\d.eE,\s]*\]", lambda found: f"[{' '.join(found[0][1:-1].split())}]", text) + "\n"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read the object in a JSON file. Raises ProgramError naming the file if it holds none."""
+    """Return the object in a JSON file."""
     expect_file(path, "a file of JSON", missing_ok=True)
     try:
         values = json.loads(read_text(path))
@@ -223,7 +223,7 @@ def remove(path: Path) -> None:
 
 
 class Digest:
-    """A hash of named contents. It changes with a name, with contents, and with the order."""
+    """A hash of named contents. It changes with the names, the contents and their order."""
 
     def __init__(self, named: Iterable[tuple[bytes | str, bytes | str]] = ()) -> None:
         self._hash = hashlib.sha256()
@@ -243,9 +243,9 @@ class Digest:
 def stamp(files: Iterable[str | os.PathLike[str]]) -> str:
     """Return a hash of the sizes, times and inodes of files. It reads no contents, and changes if a file was changed.
 
-    It includes the time of the last change of status, which no program can set. So it also notices a file that was
-    replaced by one of the same size and time of modification, as from an archive. The same stamp means the same
-    contents; another stamp, as a copy has, says nothing.
+    It includes the time of the last change of status, which no program can set. So it also changes when a file is
+    replaced by one of the same size and modification time, as from an archive. Equal stamps mean equal contents;
+    different stamps, as of a copy, mean nothing.
     """
     found = Digest()
     for file in files:

@@ -19,9 +19,9 @@ PAUSE = 2.0
 
 
 def has_cuda() -> bool:
-    """Say whether this Caffe was built for GPUs. If it was not, the first layer that needs a GPU would end the process.
+    """Say whether this Caffe was built for GPUs. If not, the first layer that needs a GPU would end the process.
 
-    It looks for cuBLAS in what pycaffe links, since other packages may have loaded CUDA too.
+    It looks for cuBLAS in the libraries that pycaffe links, since other packages may have loaded CUDA too.
     """
     from caffe import _caffe
 
@@ -29,7 +29,7 @@ def has_cuda() -> bool:
 
 
 def gpu_names(library: str = DRIVER) -> list[str]:
-    """Names of the GPUs that CUDA shows this process, in its order. Raises ProgramError if there is no driver.
+    """Return the names of the GPUs that CUDA shows this process, in its order. Refuses a machine without a driver.
 
     It asks the driver: pycaffe cannot count GPUs, and ends the process if it is given one that does not exist.
     """
@@ -61,7 +61,7 @@ def expect_gpu(option: str, gpu: int, names: Sequence[str]) -> None:
 
 
 def why_no_gpu() -> str | None:
-    """Why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
+    """Say why Caffe cannot compute on a GPU here; None if it can. Caffe itself would end the process."""
     if not has_cuda():
         return "this Caffe was built without CUDA"
     try:
@@ -71,7 +71,7 @@ def why_no_gpu() -> str | None:
 
 
 def why_no_layers_on_gpu() -> str | None:
-    """Why our layers cannot compute on a GPU here: Caffe cannot, or there is no CuPy. None if they can."""
+    """Say why our layers cannot compute on a GPU here: Caffe cannot, or CuPy is missing. None if they can."""
     if reason := why_no_gpu():
         return reason
     from caffe_layers._device import import_cupy
@@ -94,10 +94,10 @@ def visible_gpus() -> list[str]:
 
 
 def choose_gpu(visible: list[str], locks: Path, pause: float = PAUSE) -> str:
-    """Lock one of the GPUs for this process and the programs that it becomes. Wait until one is free.
+    """Lock one GPU for this process and the program that replaces it (exec). Wait until one is free.
 
-    ``visible`` are the GPUs' names in CUDA_VISIBLE_DEVICES; the folder ``locks`` has a lock file for each. The lock
-    ends with the last process that inherited it.
+    ``visible`` are the GPUs' names in CUDA_VISIBLE_DEVICES; ``locks`` is the folder with a lock file for each. The lock
+    ends with the last process that inherited it. ``pause`` is in seconds.
     """
     waiting = False
     while True:

@@ -17,13 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def from_root(path: Path) -> str:
-    """``path`` for Caffe: relative to the repository root if it lies below it, else absolute."""
+    """Return ``path`` for Caffe: relative to the repository root if it lies below it, else absolute."""
     absolute = path.resolve()
     return str(absolute.relative_to(ROOT) if absolute.is_relative_to(ROOT) else absolute)
 
 
 class ProgramError(Exception):
-    """Bad input or a failed step: the message names the file or option, what was found and what was expected."""
+    """Wrong input or a failed step: the message names the file or option, what was found and what was expected.
+
+    Every function of the library raises it, with one clear message, for input that its user can correct (a missing,
+    damaged or unfit file, option or value), and leaves nothing half-written. So docstrings name an error only where a
+    caller would not expect it.
+    """
 
 
 INTERRUPTED = 130
@@ -97,7 +102,7 @@ def _is_interruption(error: BaseException | None) -> bool:
 
 
 _NEVER_FREED: list[BaseException] = []
-"""Interruptions. Their frames may hold an LLVM module that was being linked; numba and llvmlite would both free it."""
+"""Interruptions. Their frames may keep an LLVM module that was being linked; numba and llvmlite would both free it."""
 
 
 def _end_progress_bars() -> None:

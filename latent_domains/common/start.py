@@ -1,4 +1,4 @@
-"""How a program begins: what must be settled before it imports anything else, then its imports and its ``main``."""
+"""How a program begins: prepare the environment before other imports, then import the program and call its ``main``."""
 
 import os
 import re
@@ -12,8 +12,8 @@ from typing import NoReturn
 def start(program: str) -> NoReturn:
     """Import the module of a program and call its ``main``. The file itself calls this first, as ``__main__``.
 
-    End with one line on stderr where there is no Caffe, where packages are missing or another Python's, or where Python
-    leaves docstrings out.
+    Ends with one line on stderr if Caffe or packages are missing, if packages belong to another Python, or if Python
+    drops docstrings.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends imports without a word: nothing has begun
@@ -42,7 +42,10 @@ def start(program: str) -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """The number of a closed standard stream would be given to the next file: what libraries say would get into it."""
+    """Open each standard stream that is closed.
+
+    Else the next file gets its number, and libraries print into that file.
+    """
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: PTH123, SIM115

@@ -1,4 +1,4 @@
-"""Checks values from a file against a type; one line tells the first mistake."""
+"""Check values from a file against a type; describe the first mistake in one line."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Help:
-    """What a field of a dataclass is, for the command line's help: its field is a setting that users choose.
+    """Marks a field of a dataclass as a setting that users choose, with its help on the command line.
 
-    ``title`` turns a value other than the usual one into the words that titles have for it.
+    ``title`` turns a value that differs from the default into words for titles.
     """
 
     text: str
@@ -36,8 +36,8 @@ class Help:
 def checked(kind: type[T], values: Any, where: str) -> T:
     """Turn ``values`` from JSON or YAML into ``kind``. A dataclass takes no unknown key.
 
-    Lists become tuples and objects become dataclasses where ``kind`` has these. An integer may stand for a number.
-    Nothing else is converted. Raises ProgramError with ``where``, the key, what was found and what was expected.
+    Lists become tuples and objects become dataclasses where ``kind`` has these. An integer may replace a float. Nothing
+    else is converted. The error names ``where``, the key, what was found and what was expected.
     """
     from pydantic import ValidationError  # it takes 0.2 s, and --help needs none of it
 
@@ -64,7 +64,7 @@ def hints(kind: type) -> dict[str, Any]:
 
 
 def checked_fields(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of some fields of the dataclass ``kind``, each as :func:`checked` has it."""
+    """Return the values of some fields of the dataclass ``kind``, each converted by :func:`checked`."""
     return {name: checked(hints(kind)[name], value, name) for name, value in values.items()}
 
 
@@ -95,7 +95,7 @@ def _in_a_line(kind: Any, values: Any, where: str, mistakes: Sequence[Any]) -> s
 
 
 def _named(values: Any, where: str, place: Sequence[str | int]) -> str:
-    """Return a place in words; an item of a list also by its name, if it has one."""
+    """Return the path to a value in words; an item of a list also by its name, if it has one."""
     for key in place:
         if isinstance(key, int):
             values = values[key] if isinstance(values, list) else None

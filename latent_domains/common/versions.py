@@ -1,4 +1,4 @@
-"""Versions, commit and hardware of a result; whether others can check out the code that it was made with."""
+"""Versions, commit and hardware of a result; whether others can check out the code that made it."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ import caffe
 from latent_domains.common.program import ROOT
 
 CHANGES = "+changes"
-"""What follows a commit whose tracked files were changed."""
+"""Follows a commit in a record if tracked files were changed."""
 
 
 @cache
@@ -30,9 +30,9 @@ def known_commits() -> frozenset[str] | None:
 
 
 def doubts(commits: Collection[str | None], known: Collection[str] | None) -> list[str]:
-    """Say which of a result's commits nobody can check out, one text for each.
+    """Describe each commit of a result that nobody can check out, one text for each.
 
-    If the history is not ``known``, only changes are told.
+    If the history is not ``known``, only changed files are described.
     """
     if known is not None and not any(commits):
         return ["that names no commit"]
@@ -46,7 +46,7 @@ def doubts(commits: Collection[str | None], known: Collection[str] | None) -> li
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of Caffe and of the packages that a result depends on; None if no package of that name is installed."""
+    """Return the versions of Caffe and of packages that a result depends on; None for one that is not installed."""
     packages = ("numpy", "numba", "protobuf", "lmdb", "opencv-python", "scikit-learn")
     return {
         "caffe": caffe.__version__,
@@ -72,7 +72,7 @@ def commit() -> str | None:
 
 
 def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
-    """Processor model, the cores this process may use, where Caffe computed, and in GPU mode the GPU's name."""
+    """Return the processor model, the usable cores, where Caffe computed, and in GPU mode the GPU's name."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     model = next(names, platform.machine())
@@ -80,9 +80,9 @@ def hardware(mode: str, gpu: str | None = None) -> dict[str, Any]:
 
 
 def openblas_kernel() -> str | None:
-    """Return the kernel by which Caffe's OpenBLAS multiplies, such as SkylakeX; None if Caffe has another BLAS.
+    """Return the kernel with which Caffe's OpenBLAS multiplies, such as SkylakeX; None if Caffe has another BLAS.
 
-    OpenBLAS chooses it for the processor, or takes that of ``OPENBLAS_CORETYPE``. Each adds numbers in its own order.
+    OpenBLAS chooses it for the processor, or uses ``OPENBLAS_CORETYPE``. Each kernel adds numbers in its own order.
     """
     try:  # in the libraries that Caffe is linked with: NumPy, SciPy and OpenCV bring their own
         name = ctypes.CDLL(caffe._caffe.__file__).openblas_get_corename

@@ -7,8 +7,9 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def harmless(text: str) -> str:
-    """Return a text with control characters escaped: names in other people's
-    files may hold some that a terminal obeys.
+    """Return a text with control characters escaped.
+
+    Names in other people's files may contain some that a terminal obeys.
     """
     return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
@@ -29,7 +30,7 @@ def count_of(number: int, noun: str) -> str:
 
 
 def some(names: Iterable[str], most: int = 8) -> str:
-    """Up to ``most`` names, and how many more there are."""
+    """Return up to ``most`` names, and how many more exist."""
     names = list(names)
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
