@@ -1,1 +1,1 @@
-"""LMDBs of images as Caffe reads them: built, joined, read and downloaded."""
+"""LMDBs of images as Caffe reads them: build, join, read and download them."""

@@ -1,4 +1,4 @@
-"""Domains as folders of images: source trees of one folder a class, and targets, whose labels are for tests alone."""
+"""Domains as folders of images: sources with one folder per class, and targets, whose labels are only used in tests."""
 
 import shlex
 from collections import Counter
@@ -26,18 +26,21 @@ from latent_domains.data.image_list import (
 from latent_domains.data.names import domain_names
 
 FEWEST = 2
-"""Images of a domain: the statistics of one image are no statistics."""
+"""Fewest images of a domain: one image has no variance."""
 
 FEW = 10
-"""A note is printed where a class has fewer images in a source."""
+"""A class with fewer images in a source gets a note."""
 
 UNEQUAL = 5
-"""A note is printed where a class has this many times the images of another one."""
+"""A class with this many times the images of another class gets a note."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """A folder of images. ``name`` is used in the names of files and layers. Entries that are not labelled have -1."""
+    """A folder of images. ``name`` becomes part of the names of files and layers.
+
+    Unlabelled entries have the label -1.
+    """
 
     name: str
     folder: Path
@@ -54,7 +57,7 @@ class TaskImages:
     targets: tuple[Domain, ...]
     classes: tuple[str, ...]
     notes: tuple[str, ...]
-    """Notes for the user, a line each."""
+    """Notes for the user, one per line."""
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -72,17 +75,17 @@ class TaskImages:
         return {domain.name: len(domain.entries) for domain in self.domains}
 
     def missing_classes(self, domain: Domain) -> list[str]:
-        """Names of the classes that a domain has no image of."""
+        """Return the classes of which a domain has no image."""
         labels = {entry.label for entry in domain.entries}
         return [name for label, name in enumerate(self.classes) if label not in labels]
 
     def left_out(self) -> list[str]:
-        """Return what is not used of the domains' folders, a line each."""
+        """Describe what is not used of the domains' folders, one per line."""
         return [line for domain in self.domains for line in domain.found.left_out()]
 
     @property
     def target_entries(self) -> list[Entry]:
-        """All images of the targets; where these are several, the name of each image begins with its target's."""
+        """All images of the targets; of several targets, each image's name begins with its target's name."""
         if len(self.targets) == 1:
             return list(self.targets[0].entries)
         return [
@@ -98,12 +101,11 @@ def read_images(
     allow_missing_classes: bool = False,
     folders_are_classes: bool = False,
 ) -> TaskImages:
-    """List the images of the folders.
+    """List the images of the folders, without opening them.
 
-    The classes are the names of the sources' class folders. A target is labelled if its folders are called like
-    classes; with ``unlabelled`` their folders mean nothing. No image is opened. Raises ProgramError naming the folder
-    if the folders overlap, the classes do not agree (``allow_missing_classes``: a source may lack some), a source's
-    folders look like domains (``folders_are_classes``: they are none), or there are too few images or classes.
+    The sources' class folders name the classes. A target is labelled if its folders have the names of classes, unless
+    ``unlabelled``. Refuses folders that overlap, and too few images or classes. Refuses a source that lacks classes,
+    unless ``allow_missing_classes``, and one whose folders look like domains, unless ``folders_are_classes``.
     """
     _check_folders((*sources, *targets))
     names = domain_names([*sources, *targets])
@@ -127,8 +129,8 @@ def read_images(
 def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages:
     """List the images of a tree ``root``/DOMAIN/CLASS/…/IMAGE; the last domain is the target.
 
-    A domain may lack some classes. Raises ProgramError if there are too few domains, images or classes, if no two
-    domains have a class in common, or if a domain's folders look like domains (``folders_are_classes``: they are none).
+    A domain may lack some classes. Refuses too few domains, images or classes, domains without a common class, and a
+    domain whose folders look like domains, unless ``folders_are_classes``.
     """
     folders = visible_folders(root)
     if len(folders) < 2:
@@ -150,10 +152,10 @@ def read_domains(root: Path, *, folders_are_classes: bool = False) -> TaskImages
 
 
 def read_piles(folders: Sequence[Path], *, unlabelled: bool = False, folders_are_classes: bool = False) -> TaskImages:
-    """List the pictures of FOLDER/CLASS/…/PICTURE as sources, or of any folders, without classes, if ``unlabelled``.
+    """List the pictures of FOLDER/CLASS/…/PICTURE as sources, without opening them.
 
-    No picture is opened. Raises ProgramError if a folder is not there or lies in another, if it holds no pictures, if
-    its folders look like domains (``folders_are_classes``: they are none), or if no two folders share a class.
+    If ``unlabelled``, the folders may have any folders in them, and there are no classes. Refuses folders that lie in
+    each other, folders that share no class, and those whose folders look like domains, unless ``folders_are_classes``.
     """
     _check_folders(folders)
     check_apart(folders, "folders of which none lies in another")
@@ -186,9 +188,9 @@ def _check_folders(folders: Sequence[Path]) -> None:
 
 
 def _read_trees(roots: Sequence[Path], folders_are_classes: bool, instead: Callable[[Domains], str]) -> list[ClassTree]:
-    """Return the trees, none of whose folders look like domains: ``instead`` says what to do with such.
+    """Read the trees. Refuses one whose folders look like domains: ``instead`` says what to do with them.
 
-    They may be the classes of other trees.
+    Folders count as classes if other trees have classes of these names.
     """
     trees = list(map(read_class_tree, roots))
     if folders_are_classes:
@@ -214,9 +216,9 @@ def _of_trees(names: Sequence[str], trees: Sequence[ClassTree]) -> TaskImages:
 def keep_readable(
     images: TaskImages, stored: Mapping[str, Collection[str]], *, allow_missing_classes: bool = False
 ) -> TaskImages:
-    """Return those of the images whose names are among the ``stored`` of their domain, with notes on what they lack.
+    """Keep the images whose names are among the ``stored`` of their domain, with notes on what is missing.
 
-    Raises ProgramError as :func:`read_images` does if that is too much.
+    Refuses too few images or classes, as :func:`read_images` does.
     """
 
     def left(domains: Sequence[Domain]) -> tuple[Domain, ...]:
@@ -231,13 +233,13 @@ def keep_readable(
 
 
 def _share_no_class(images: TaskImages) -> bool:
-    """Say whether each class has images in one of the sources alone."""
+    """Say whether each class has images in only one source."""
     of_sources = [{entry.label for entry in source.entries} for source in images.sources]
     return len(set().union(*of_sources)) == sum(map(len, of_sources))
 
 
 def _lacking(images: TaskImages, kind: str = "images") -> list[tuple[Domain, str]]:
-    """Return the sources that lack classes, and which these are, in words."""
+    """Return the sources that lack classes, each with a description of them."""
     missing = [images.missing_classes(source) for source in images.sources]
     nowhere = set(images.classes).intersection(*missing)
     return [
@@ -252,7 +254,10 @@ def _lacking(images: TaskImages, kind: str = "images") -> list[tuple[Domain, str
 
 
 def _check_classes(images: TaskImages, allow_missing: bool, kind: str = "images") -> list[str]:
-    """List the classes that sources lack, a line each. Raises ProgramError if they may not, or have one class alone."""
+    """List the classes that sources lack, one per line.
+
+    Refuses them unless ``allow_missing``, and fewer than two classes.
+    """
     notes = []
     for source, message in _lacking(images, kind):
         if not allow_missing:
@@ -271,7 +276,7 @@ def _check_classes(images: TaskImages, allow_missing: bool, kind: str = "images"
 
 
 def _check_domains(images: TaskImages) -> list[str]:
-    """List the classes that labelled targets lack. Raises ProgramError if there are too few images of a domain."""
+    """List the classes that labelled targets lack. Refuses a domain with too few images."""
     for domain in images.domains:
         if len(domain.entries) < FEWEST:
             raise ProgramError(
@@ -285,9 +290,9 @@ def _check_domains(images: TaskImages) -> list[str]:
 
 
 def notes_on_classes(images: TaskImages, *, equal: bool) -> Iterator[str]:
-    """Notes on classes of the sources that have few images, or many more than others.
+    """Yield notes on classes of the sources that have few images, or many more than others.
 
-    ``equal``: whether training draws all classes equally often.
+    ``equal`` says whether training draws all classes equally often.
     """
     for source in images.sources:
         counts = Counter(images.classes[entry.label] for entry in source.entries).most_common()
@@ -301,7 +306,7 @@ def notes_on_classes(images: TaskImages, *, equal: bool) -> Iterator[str]:
 
 
 def _each_by_itself(option: str, found: Domains) -> str:
-    """Return what to do with domains in a folder: ``option`` stands before each of them."""
+    """Say how to give the domains in a folder one by one, each after ``option``."""
     words = [f"{option}{shlex.quote(str(folder))}" for folder in found.holders]
     return f"give those that you mean, each by itself, as in {' '.join(words[:8])}{' …' if len(words) > 8 else ''}"
 
@@ -311,10 +316,10 @@ def _beside_each_other(found: Domains) -> str:
 
 
 def _read_labelled(target: Path, classes: Sequence[str]) -> ClassTree | None:
-    """Return the target's folders if they are classes; None if none is.
+    """Return the target's folders if they are classes; None if none of them is.
 
-    Raises ProgramError if only some of its images lie in such folders, if they lie deeper, or if the folders are
-    spelled otherwise.
+    Refuses a target in which only some images lie in class folders, in which these lie deeper, or whose folders are
+    spelled differently.
     """
     if not visible_folders(target):
         return None

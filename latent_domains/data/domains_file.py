@@ -1,7 +1,7 @@
-"""A CSV file of the domains of pictures: as tools.discover or a run writes it, edited by hand, or from elsewhere.
+"""A CSV file of the domains of pictures: from ``tools.discover`` or a run, edited by hand, or from elsewhere.
 
-A row names a picture (column ``picture`` or ``path``, and perhaps ``source``) and its domain: by a number or a name in
-the column ``domain``, by a probability of each domain, or both. Nothing in these says that it is unknown.
+A row names a picture (column ``picture`` or ``path``, and perhaps ``source``) and its domain: a number or a name in the
+column ``domain``, a probability for each domain, or both. If all of these are empty, the domain is unknown.
 """
 
 import csv
@@ -18,10 +18,10 @@ from latent_domains.data.image_list import in_order
 
 PICTURE = ("picture", "path")
 PROBABILITY = "probability of "
-"""What the columns of probabilities begin with, where there is a column ``domain``; without one all others are such."""
+"""Prefix of the probability columns if there is a column ``domain``; without it all other columns are probabilities."""
 
 NEAR = 1e-3
-"""Probabilities add up to 1 so nearly."""
+"""Tolerance of the sum of the probabilities, which should be 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class DomainsFile:
 
     file: Path
     pictures: tuple[tuple[str | None, str], ...]
-    """Source, if the file says it, and path of each."""
+    """Source, if the file names it, and path of each."""
     lines: tuple[int, ...]
-    """Where it stands in the file."""
+    """Line in the file of each."""
     w: NDArray[np.float64]
 
     @property
@@ -47,13 +47,13 @@ class DomainsFile:
 
 
 def domains_digest(file: Path) -> str:
-    """Twelve digits that change with the file's contents. Raises ProgramError if there is no such file."""
+    """Return twelve digits that change with the file's contents."""
     expect_file(file, "a CSV file of pictures and their domains")
     return sha256(file)[:12]
 
 
 def read_domains_file(file: Path) -> DomainsFile:
-    """Read the file. Raises ProgramError naming file and row, what was found and what was expected."""
+    """Read the file. Errors name the file and the row."""
     expect_file(file, "a CSV file of pictures and their domains")
     try:
         with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as stream:
@@ -95,7 +95,7 @@ def _columns_of_probabilities(names: Sequence[str]) -> list[str]:
 
 
 def _row(row: dict[str, str], chances: Sequence[str], domains: Sequence[str], where: str) -> NDArray[np.float64]:
-    """w (k) of a picture; zeros if it is unknown."""
+    """Return w (k) of a picture; zeros if it is unknown."""
     said, found = row.get("domain", ""), [row[name] for name in chances]
     if said and said not in domains:
         raise ProgramError(f"{where}: found the domain {said!r}, expected a number from 1 to {len(domains)}, or none")

@@ -1,4 +1,4 @@
-"""Which records of an LMDB a training reads so that all classes have equal shares in each domain."""
+"""Choose the records of an LMDB that a training reads, so that all classes have equal shares in each domain."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,10 +15,10 @@ Numbers = NDArray[np.int64]
 
 
 def equal_classes(labels: Numbers, domains: Numbers) -> Numbers:
-    """Numbers of the records to read: each record at least once, some several times.
+    """Return the numbers of the records to read: each record at least once, some several times.
 
-    ``labels`` and ``domains`` are the class and the domain of each record (n). A domain's classes have equal shares,
-    as far as it has them, and its own share stays. The most frequent class is read once.
+    ``labels`` and ``domains`` are the class and the domain of each record (n). In each domain, all classes that it has
+    get equal shares; the domain keeps its own share. The most frequent class is read once.
     """
     pairs, counts = np.unique(np.stack([domains, labels]), axis=1, return_counts=True)
     in_domain = {domain: counts[pairs[0] == domain].mean() for domain in np.unique(domains)}
@@ -31,9 +31,9 @@ def equal_classes(labels: Numbers, domains: Numbers) -> Numbers:
 
 
 def write_numbers(file: Path, numbers: Numbers, seed: Sequence[int], images: Path) -> None:
-    """Write numbers of records of the LMDB ``images``, in an order that ``seed`` draws, as a Data layer reads them.
+    """Write numbers of records of the LMDB ``images`` to a text file, in an order drawn by ``seed``.
 
-    A note in the same folder says which records these were. Raises ProgramError if the folder exists.
+    A note in the same folder identifies these records.
     """
     file.parent.mkdir(parents=True)
     order = np.random.default_rng(seed).permutation(len(numbers))
@@ -44,7 +44,7 @@ def write_numbers(file: Path, numbers: Numbers, seed: Sequence[int], images: Pat
 def check_numbers(file: Path, images: Path, remedy: str) -> None:
     """Raise ProgramError, with the ``remedy``, unless ``file`` has numbers of records of the LMDB ``images``.
 
-    Also if these records have changed since the file was written.
+    It fails, too, if these records have changed since the file was written.
     """
     expect_file(file, f"numbers of records; {remedy}")
     records = lmdb_io.count(images)

@@ -13,19 +13,19 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import by, count_of, some
 
 FEATURES = ("fts", "feas", "fea", "features", "feature", "x", "data")
-"""Names that files of others have for features, in upper or lower case."""
+"""Usual names of features in published files, in upper or lower case."""
 
 LABELS = ("labels", "label", "y", "gnd")
-"""Names that they have for labels."""
+"""Usual names of labels there."""
 
 NORMALISATIONS = ("none", "l1", "l2", "z", "l1+z", "l2+z")
-"""l1, l2: each row divided by its norm. z: then each feature standardised by its mean and deviation over all domains.
+"""l1, l2: divide each row by its norm. z: then standardise each feature by its mean and deviation over all domains.
 
-By those of each domain z would be an adaptation already: it is what the methods do that are compared.
+Standardising each domain by itself would already be domain adaptation, which the compared methods should do.
 """
 
 FEWEST = 2
-"""Rows of a domain: the statistics of one are no statistics."""
+"""Fewest rows of a domain: one row has no variance."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,7 @@ class LabelledFeatures:
 
 
 def read_features(path: Path, features: str | None = None, labels: str | None = None) -> LabelledFeatures:
-    """Return the features and labels in a file, by the names of its arrays; None: those that are known.
-
-    Raises ProgramError naming the file and what is wrong.
-    """
+    """Return the features and labels in a file; ``features`` and ``labels`` name its arrays (None: a usual name)."""
     expect_file(path, "a file of features and labels")
     kind = path.suffix.lower()
     if kind not in _READERS:
@@ -77,7 +74,7 @@ def _find(
 ) -> NDArray[np.float64]:
     """Return the array of the ``chosen`` name or, without one, of one of the ``known`` names.
 
-    Raises ProgramError if none has it, or several arrays have known names, or if the array holds no numbers.
+    Refuses several arrays of known names.
     """
     found = [name for name in arrays if (name == chosen if chosen else name.lower() in known)]
     if len(found) != 1:
@@ -118,10 +115,10 @@ def _checked(path: Path, features: NDArray[np.float64], labels: NDArray[np.float
 def number_classes(
     domains: Mapping[str, LabelledFeatures], classes: Sequence[str] = ()
 ) -> tuple[dict[str, LabelledFeatures], int, list[str]]:
-    """Return the domains with labels from 0, the number of classes, and which of them a domain lacks, a line each.
+    """Return the domains with labels from 0, the number of classes, and the classes that a domain lacks, one per line.
 
-    Raises ProgramError if the domains differ in their number of features, or the labels are of one class, or not as
-    many as the names of ``classes``, if there are any.
+    Refuses domains with different numbers of features, labels of only one class, and ``classes`` (their names) if their
+    number differs from that of the labels.
     """
     sizes = {name: rows.features.shape[1] for name, rows in domains.items()}
     first = next(iter(sizes))
@@ -143,9 +140,9 @@ def number_classes(
 
 
 def normalise_features(domains: Mapping[str, LabelledFeatures], how: str) -> dict[str, LabelledFeatures]:
-    """Return the domains with normalised features: one of NORMALISATIONS.
+    """Return the domains with features normalised in one of NORMALISATIONS.
 
-    Rows of zeros stay as they are, and so does what is left of a feature that is the same everywhere.
+    Rows of zeros stay as they are. A feature with the same value everywhere is only centred.
     """
     features = {name: rows.features for name, rows in domains.items()}
     if how.startswith("l"):

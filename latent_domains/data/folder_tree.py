@@ -1,4 +1,4 @@
-"""What the folders of a tree are: classes or, as what lies below them says, domains that hold the classes."""
+"""Decide whether the folders of a tree are classes or domains, by what lies below them."""
 
 import re
 import shlex
@@ -14,12 +14,12 @@ from latent_domains.data.image_list import ClassTree, composed
 
 PARTS = {"data", "image", "images", "img", "imgs", "jpegimages", "pics", "pictures"}
 PARTS |= {"test", "testing", "train", "training", "val", "valid", "validation"}
-"""What folders between a domain and its classes are called, in lower case."""
+"""Usual names of folders between a domain and its classes, in lower case."""
 
 
 MASKS = {"annotation", "annotations", "ground_truth", "groundtruth", "gt", "label", "labels", "mask", "masks"}
 MASKS |= {"segmentation", "segmentations"}
-"""What folders beside those of pictures are called that hold no pictures to classify."""
+"""Usual names of folders that lie beside folders of pictures but contain no pictures to classify."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,18 @@ class Domains:
     root: Path
     folders: tuple[Path, ...]
     classes: tuple[str, ...]
-    """Names of folders that they hold: if they are alike, those that two of them hold at least."""
+    """Names of the folders in them; if ``alike``, only names in two of them at least."""
     holders: tuple[Path, ...]
-    """The folders that hold the class folders: the domains themselves, or folders in them."""
+    """The folders that contain the class folders: the domains themselves, or folders in them."""
     alike: bool
-    """Whether they are several that hold largely the same names."""
+    """Whether there are several that contain largely the same names."""
     sure: bool
-    """Not so for a lone folder of any name that holds folders: it may be a class."""
+    """False for a lone folder of any name that contains folders: it may be a class."""
 
     def error(self, instead: str, otherwise: str | None = None) -> ProgramError:
-        """Return the error for the program that took them for classes: what is to
-        be done if they are domains, and if not.
+        """Return the error for a program that expected classes: what to do if they are domains, and if they are not.
 
-        Folders that hold pictures and masks are classes, whose masks are no pictures of them.
+        Folders that contain pictures and masks are classes whose masks are not pictures of them.
         """
         masks = [name for name in self.classes if _plain(name) in MASKS]
         pictures = [name for name in self.classes if name not in masks]
@@ -67,9 +66,10 @@ class Domains:
 def domains_in(tree: ClassTree) -> Domains | None:
     """Return the folders of a tree that look like domains, if there are some.
 
-    They are two or more that hold largely the same names, and at least half of the folders or of the images: classes
-    may have folders, too. Or they hold the names of the folders beside them. Or one alone holds a level of folders, and
-    is alone or has a name that no class has (images, train). Folders between ``tree.root`` and them are passed through.
+    One of three rules applies. Two or more contain largely the same names, and are at least half of the folders or have
+    half of the images, since classes may contain folders, too. Or they contain the names of the folders beside them. Or
+    one alone contains a level of folders, and is alone or has a name that no class has (images, train). Folders between
+    ``tree.root`` and them are skipped.
     """
     top = place = _folders_of(tree)
     while not (found := _domains_among(place.folders)) and len(between := _between(place)) == 1:
@@ -113,7 +113,7 @@ class _Folder:
 
     @property
     def folders(self) -> list["_Folder"]:
-        """Those that it holds; none if more of its images lie beside them."""
+        """Folders in it; none if more than half of its images lie beside them."""
         return list(self.inside.values()) if 2 * self.beside <= self.images else []
 
 
@@ -131,8 +131,9 @@ def _folders_of(tree: ClassTree) -> _Folder:
 
 
 def _domains_among(folders: Sequence[_Folder]) -> list[_Folder]:
-    """Return those that hold largely the same names as others or, if these are
-    few, the names of the folders beside them.
+    """Return the folders that contain largely the same names as others.
+
+    If these are few, return those that contain the names of the folders beside them.
     """
     names = {one: set(map(_plain, _class_names(one))) for one in folders}
     holding: dict[str, list[_Folder]] = {}
@@ -151,8 +152,9 @@ def _domains_among(folders: Sequence[_Folder]) -> list[_Folder]:
 
 
 def _between(folder: _Folder) -> list[_Folder]:
-    """Return the folders that are a level between a folder and the classes: a lone
-    one, or such as images/, train/, test/.
+    """Return the folders that are a level between a folder and the classes.
+
+    That is a lone folder, or folders such as images/, train/, test/.
     """
     deep = [one for one in folder.folders if one.folders]
     lone, parts = len(folder.folders) == 1, all(one.path.name.casefold() in PARTS for one in deep)

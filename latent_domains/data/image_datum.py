@@ -1,6 +1,6 @@
 """Image file → array, and its Datum bit for bit as ``convert_imageset`` makes it, in one or several threads.
 
-``tools.build_lmdb`` names the four exceptions.
+``tools.build_lmdb`` lists the four exceptions.
 """
 
 import stat
@@ -31,16 +31,16 @@ class Format:
     """How an image is stored."""
 
     resize: tuple[int, int] | None = None
-    """Height and width in pixels, or None: as it is."""
+    """Height and width in pixels, or None: not resized."""
     gray: bool = False
     encoded: str | None = None
-    """``jpg`` or ``png``: stored as such a file, which holds what raw pixels would; None: raw pixels."""
+    """``jpg`` or ``png``: stored as such a file with the same pixels; None: raw pixels."""
     reading: Reading = USUAL
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """An image as an array, or as the file that is stored; or why there is none."""
+    """An image as an array or as an encoded file; or why there is none."""
 
     image: NDArray[np.uint8] | None = None
     """H×W×3 (B, G, R) or H×W."""
@@ -48,7 +48,7 @@ class Made:
     failure: str | None = None
     transparent: bool = False
     several: bool = False
-    """Whether a part shows the background; whether the file has more pages than this."""
+    """``transparent``: whether a part shows the background; ``several``: whether the file has more pages."""
 
     @property
     def planes(self) -> NDArray[np.uint8]:
@@ -75,7 +75,7 @@ def read_image(file: Path, form: Format) -> Made:
 
 
 def _made(data: bytes, form: Format) -> Made:
-    """Return the image in a file's contents. Raises ValueError or cv2.error if they are no whole image."""
+    """Return the image in a file's contents. Raises ValueError or cv2.error if they are not a whole image."""
     if form.encoded and form.resize is None and not form.gray and _is_plain(data, form.encoded):
         return Made(encoded=data)  # it is what is asked for: no second loss
     pixels = read_pixels(data, form.reading, gray=form.gray)
@@ -92,9 +92,9 @@ def _made(data: bytes, form: Format) -> Made:
 
 
 def file_contents(file: Path, most: int = -1) -> bytes:
-    """Read a file, or its first bytes.
+    """Read a file, or its first ``most`` bytes.
 
-    Raises OSError if it is no regular file, which may have no end, or too large for a picture.
+    Raises OSError if it is not a regular file, which may have no end, or if it is too large for a picture.
     """
     status = file.stat()
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
@@ -106,7 +106,7 @@ def file_contents(file: Path, most: int = -1) -> bytes:
 
 
 def _is_plain(data: bytes, form: str) -> bool:
-    """Say whether a file is one of a format from which Caffe, which decodes it as it is, gets upright B, G, R.
+    """Say whether a file has the format ``form`` and Caffe, which decodes it as it is, gets upright B, G, R.
 
     Raises ValueError or cv2.error as :func:`read_pixels` does.
     """
@@ -125,8 +125,8 @@ def make_readable(
 ) -> Iterator[tuple[Entry, Made]]:
     """Yield each entry that can be read, in order, with its image; ``jobs`` threads read them.
 
-    One that cannot is named on stderr and left out or, unless ``skip``, raises ProgramError with ``remedy`` at its end.
-    Notes on stderr count those of which a part is transparent, and those that are first pages.
+    An unreadable one is named on stderr and skipped if ``skip``; else it is an error that ends in ``remedy``. Notes on
+    stderr count pictures with transparent parts, and files with several pages.
     """
     cv2.setNumThreads(1)  # ours are the parallelism: OpenCV works outside the interpreter's lock
     transparent, several = _Noted(), _Noted()
@@ -146,7 +146,7 @@ def make_readable(
 
 @dataclass
 class _Noted:
-    """Pictures of which a note tells something."""
+    """Pictures that a note describes."""
 
     number: int = 0
     first: Entry | None = None

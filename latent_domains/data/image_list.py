@@ -1,4 +1,4 @@
-"""Lists of images: from a list file as ``convert_imageset`` takes, or from a tree of one folder a class."""
+"""Lists of images: from a list file as ``convert_imageset`` takes, or from a tree with one folder per class."""
 
 import os
 import re
@@ -14,22 +14,22 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.wording import count_of, harmless, some
 
 SUFFIXES = frozenset({".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"})
-"""Files of a class folder that count as images, by the end of their name in lower case."""
+"""Endings, in lower case, of file names that count as images in a class folder."""
 
 _LINE = re.compile(r"(.*\S)\s+([+-]?[0-9]{1,1000})\s*", re.ASCII | re.DOTALL)
-"""Of a list: a path, which may begin with blanks, and a label."""
+"""A line of a list: a path, which may begin with blanks, and a label."""
 
 _LABELS = range(-(2**31), 2**31)
-"""That a Datum has room for: ``convert_imageset`` stores another label for any beyond them, and says nothing."""
+"""Labels that fit into a Datum: ``convert_imageset`` stores larger ones as other labels, without a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One image to be stored. There may be a million: a Path of each would take three times the memory."""
+    """One image to be stored. There may be a million: Path objects would take three times the memory."""
 
     path: str
     name: str
-    """As the list or the tree names it: the second part of the record's key."""
+    """Its name in the list or the tree: the second part of the record's key."""
     label: int
 
     @property
@@ -38,7 +38,7 @@ class Entry:
 
 
 def size(file: str | Path) -> int | None:
-    """Return the size of a file in bytes; None if it is no regular file, or cannot be reached."""
+    """Return the size of a file in bytes; None if it is not a regular file, or cannot be reached."""
     try:
         status = os.stat(file)  # noqa: PTH116
     except OSError:
@@ -47,10 +47,9 @@ def size(file: str | Path) -> int | None:
 
 
 def read_list(path: Path, root: Path) -> list[Entry]:
-    """Read lines ``PATH LABEL``; PATH is relative to ``root`` and may begin with blanks and hold some.
+    """Read lines ``PATH LABEL``; PATH is relative to ``root``, may begin with blanks and contain some.
 
-    Blank lines are left out. Raises ProgramError naming the line that has no path or no label of a Datum after the last
-    blank, or several labels.
+    Skips blank lines. The label follows the last blank and must fit into a Datum. Refuses lines with several labels.
     """
     expect_file(path, "a text file of lines 'PATH LABEL'", missing_ok=True)
     try:
@@ -79,7 +78,7 @@ def read_list(path: Path, root: Path) -> list[Entry]:
 
 
 def read_classes(path: Path) -> list[str]:
-    """Read the names of the classes, one a line in the order of their labels."""
+    """Read the names of the classes, one per line in the order of their labels."""
     expect_file(path, "a text file with a name in each line", missing_ok=True)
     try:
         classes = [composed(line.strip()) for line in read_text(path, "utf-8-sig").splitlines()]
@@ -91,12 +90,12 @@ def read_classes(path: Path) -> list[str]:
 
 
 def composed(name: str) -> str:
-    """Return a class's name in NFC: archives packed on a Mac spell é as e and an accent, and mean the same class."""
+    """Return a class's name in NFC. Archives packed on a Mac spell é as e and an accent, and mean the same class."""
     return unicodedata.normalize("NFC", name)
 
 
 def class_of(folder: Path) -> str:
-    """Return the class that a folder is called after. Raises ProgramError if a line of text cannot hold its name."""
+    """Return the class that a folder names. Refuses a name that does not fit into one line of text."""
     name = folder.name
     # Control characters, half characters of UTF-16 (which stand for bytes that are no UTF-8), and ends of lines.
     if name != name.strip() or {"Cc", "Cs", "Zl", "Zp"}.intersection(map(unicodedata.category, name)):
@@ -107,7 +106,7 @@ def class_of(folder: Path) -> str:
 
 
 def in_order(classes: Iterable[str]) -> list[str]:
-    """Return each class once: by their numbers if all names are numbers, else sorted as texts."""
+    """Return each class once: sorted as numbers if all names are numbers, else as texts."""
     names = set(classes)
     numbered = all(re.fullmatch("[0-9]{1,18}", name) for name in names)
     return sorted(names, key=lambda name: (int(name) if numbered else 0, name))
@@ -115,12 +114,12 @@ def in_order(classes: Iterable[str]) -> list[str]:
 
 @dataclass
 class Found:
-    """The files of a folder, at any depth. Hidden files and folders do not count."""
+    """The files of a folder, at any depth, without hidden files and folders."""
 
     images: list[str] = field(default_factory=list)
-    """Their paths from the folder."""
+    """Their paths relative to the folder."""
     others: list[Path] = field(default_factory=list)
-    """Files that are no images by the end of their name, or of no class."""
+    """Files that are not images by the end of their name, or belong to no class."""
     unread: dict[Path, str] = field(default_factory=dict)
     """Folders that were not read, and why."""
 
@@ -130,7 +129,7 @@ class Found:
         return f"{count_of(number, 'image')} of {count_of(number + len(self.others), 'file')}"
 
     def left_out(self) -> list[str]:
-        """Return what is not used, a line each. Long lists of names are cut; the number is always given."""
+        """Describe what is not used, one line each. Long lists of names are cut; the number is always given."""
         lines = []
         if self.unread:
             lines.append("not read: " + some(f"{printable(path)} ({why})" for path, why in self.unread.items()))
@@ -148,9 +147,10 @@ def printable(file: Path) -> str:
 
 
 def is_visible(name: str) -> bool:
-    """Say whether a file or a folder of this name counts: an archive packed on a Mac brings a tree without pictures.
+    """Say whether a file or a folder of this name counts.
 
-    A Synology store keeps small copies of all pictures in folders called @eaDir.
+    Archives packed on a Mac contain a hidden tree without pictures. A Synology store keeps small copies of all pictures
+    in folders called @eaDir.
     """
     return not name.startswith(".") and name not in ("__MACOSX", "@eaDir")
 
@@ -163,7 +163,7 @@ def visible_folders(root: Path) -> list[Path]:
 def find_files(folder: Path) -> Found:
     """Return the files of a folder, at any depth and sorted.
 
-    Links to folders are followed, but no folder is read twice.
+    It follows links to folders, but reads each folder only once.
     """
     found = Found()
     seen = set(map(str, folder.resolve().parents))
@@ -191,7 +191,7 @@ def find_files(folder: Path) -> Found:
 
 
 def is_image(name: str) -> bool:
-    """Say whether a file of this name is taken for an image."""
+    """Say whether a file name is that of an image."""
     return os.path.splitext(name)[1].lower() in SUFFIXES  # noqa: PTH122
 
 
@@ -206,7 +206,7 @@ class ClassFolder:
 
 @dataclass(frozen=True)
 class ClassTree:
-    """A folder that holds one folder for each class, at least; two of them may be of one class."""
+    """A folder with at least one folder for each class; two folders may be of one class."""
 
     root: Path
     folders: tuple[ClassFolder, ...] = ()
@@ -220,7 +220,7 @@ class ClassTree:
 
     @property
     def found(self) -> Found:
-        """All that the folders hold; files beside them are among the others."""
+        """All that the folders contain; files beside them are among the others."""
         found = Found(others=list(self.beside))
         for folder in self.folders:
             found.images += folder.found.images
@@ -233,9 +233,7 @@ class ClassTree:
         return replace(self, folders=tuple(folder for folder in self.folders if folder.class_name in classes))
 
     def entries(self, classes: Sequence[str]) -> list[Entry]:
-        """Return the images, named FOLDER/IMAGE, sorted by folder and path; a
-        label is the class's place in ``classes``.
-        """
+        """Return the images, named FOLDER/IMAGE, sorted by folder and path; labels are indices into ``classes``."""
         return [
             Entry(f"{each.folder}/{image}", f"{each.folder.name}/{image}", classes.index(each.class_name))
             for each in self.folders
@@ -244,10 +242,7 @@ class ClassTree:
 
 
 def walk_classes(root: Path, name_of: Callable[[Path], str] = class_of) -> ClassTree:
-    """List what the folders in ``root`` hold; ``name_of`` says which class a folder is. Hidden ones are passed over.
-
-    Raises ProgramError if there are none or ``root`` cannot be read.
-    """
+    """List the contents of the folders in ``root``, except hidden ones; ``name_of`` returns the class of a folder."""
     try:
         folders = visible_folders(root)
         beside = sorted(path for path in root.iterdir() if is_visible(path.name) and not path.is_dir())
@@ -263,7 +258,7 @@ def walk_classes(root: Path, name_of: Callable[[Path], str] = class_of) -> Class
 def read_class_tree(root: Path) -> ClassTree:
     """List the images of a tree ``root``/CLASS/…/IMAGE.
 
-    Raises ProgramError if there are no class folders, no images in them, or names of folders that no line can hold.
+    Refuses a tree without images, and names of folders that do not fit into one line of text.
     """
     tree = walk_classes(root)
     if not (found := tree.found).images:
@@ -282,10 +277,9 @@ UNKNOWN = -1
 
 
 def folder_entries(folder: Path) -> tuple[list[Entry], Found]:
-    """Return all images of a folder, at any depth and sorted, named by their paths in it; their label says unknown.
+    """Return all images of a folder, at any depth and sorted, with the label UNKNOWN, and all files that were found.
 
-    A file, whatever it is called, is one image. Returns all that was found, too. Raises ProgramError if there are no
-    images.
+    Each image is named by its path in the folder. If ``folder`` is a file, it is one image, whatever its name is.
     """
     if folder.is_file():
         return [Entry(str(folder), folder.name, UNKNOWN)], Found([folder.name])

@@ -1,4 +1,4 @@
-"""LMDBs of image files: at once, or planned with a note that tells whether they are still the same."""
+"""LMDBs of image files: built now, or planned with a note by which a later run sees whether they are unchanged."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from latent_domains.data.pixels import decided_by
 from latent_domains.data.preprocessing import Reading
 
 VERSION = 1
-"""Raised whenever the same images and seed give other records or another order."""
+"""Increased whenever the same images and seed give other records or another order."""
 
 
 def build(
@@ -35,7 +35,8 @@ def build(
 ) -> int:
     """Write the images to a new LMDB at ``out``, in the order of ``entries``. Return how many were stored.
 
-    Raises ProgramError naming the first unreadable image (unless it may be skipped), or if nothing is left to store.
+    ``jobs`` threads read the images; ``classes`` are the names of the labels. Unreadable images are skipped if
+    ``skip_unreadable``. Refuses to store nothing.
     """
     remedy = " (--skip-unreadable leaves such images out)"
     records = partial(_records, out, entries, form, jobs, skip_unreadable, remedy)
@@ -54,10 +55,10 @@ def plan_of_images(
     remedy: str,
     skip_unreadable: bool = False,
 ) -> PlannedLmdb:
-    """Return a part of image files, resized as ``form`` says, in an order drawn by the seed ``order``.
+    """Plan an LMDB of image files, resized by ``form``, in an order drawn by the seed ``order``.
 
-    ``program`` makes it, by the seed ``order[0]``. No image is read before the part is built. One that cannot be read
-    is then named on stderr and left out or, unless ``skip_unreadable``, an error that ends in the words ``remedy``.
+    ``program`` makes it from the seed ``order[0]``. No image is read before it is built. An unreadable one is then
+    named on stderr and skipped if ``skip_unreadable``; else it is an error that ends in ``remedy``.
     """
     height, width = form.resize or (0, 0)
     origin = {
@@ -81,9 +82,11 @@ def plan_of_files(
     reading: Reading,
     jobs: int,
 ) -> PlannedLmdb:
-    """Return a part that ``make`` makes of image files; ``origin`` says how. They are compared by their contents.
+    """Plan an LMDB that ``make`` makes of image files; ``origin`` describes how.
 
-    The ``reading`` counts as far as some pictures depend on it.
+    The files are compared by their contents.
+
+    ``reading`` is compared as far as some pictures depend on it.
     """
     named = {"part": path.name, "images": len(entries), FINGERPRINT: _fingerprint(entries)}
     now = str(Digest([("files", stamp(entry.path for entry in entries)), ("reading", str(reading))]))
@@ -92,7 +95,7 @@ def plan_of_files(
 
 
 def _records(path: Path, entries: Sequence[Entry], form: Format, jobs: int, skip: bool, remedy: str) -> NewRecords:
-    """Return the records of images. Raises ProgramError at the end if none can be read."""
+    """Return the records of images. Refuses, at the end, images of which none can be read."""
 
     def items() -> Iterator[tuple[str, Datum]]:
         stored = 0
@@ -116,7 +119,7 @@ def _fingerprint(entries: Sequence[Entry]) -> str:
 def _read(name: str, entries: Sequence[Entry], reading: Reading, jobs: int, now: str) -> MadeOf:
     """Return a hash of the images' names and contents, and the options on which their pixels depend.
 
-    What cannot be read has no contents.
+    Unreadable files count as empty.
     """
     depends: dict[str, str] = {}
 

@@ -18,10 +18,10 @@ from latent_domains.data.preprocessing import Preprocessing, Values
 def batches(
     path: Path, form: Preprocessing, batch_size: int, limit: int | None = None
 ) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
-    """Yield inputs (n×C×H×W) and labels (n) of the first ``limit`` records, or of all; n is smaller in the last batch.
+    """Yield inputs (n×C×H×W) and labels (n) of the first ``limit`` records, or of all; the last batch may be smaller.
 
-    The inputs are cropped in the middle, as Caffe crops in the TEST phase, and then (value - mean) * scale.
-    Raises ProgramError if a record holds no image or one of another shape than ``form``'s.
+    The inputs are cropped in the middle, as Caffe crops in the TEST phase, and then (value - mean) * scale. Refuses
+    images of another shape than ``form``'s.
     """
     records = islice(lmdb_io.read(path), limit)
     while batch := list(islice(records, batch_size)):
@@ -30,9 +30,9 @@ def batches(
 
 
 def record_values(path: Path, key: bytes, datum: Datum, shape: tuple[int, int, int]) -> Values:
-    """Return a record's values (C×H×W), bytes before floats as Caffe takes them.
+    """Return a record's values (C×H×W). If it has bytes and floats, the bytes count, as in Caffe.
 
-    Raises ProgramError naming the LMDB at ``path`` if it holds no image or one of another shape.
+    Refuses an image of another shape than ``shape``. ``path`` is the LMDB, for messages.
     """
     try:
         if datum.encoded or datum.data:

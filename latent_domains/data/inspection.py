@@ -1,4 +1,4 @@
-"""What is looked at in people's pictures before they are read: those of more than 8 bits, and copies."""
+"""Inspect people's pictures before they are read: look for more than 8 bits, and for copies."""
 
 import hashlib
 import sys
@@ -21,15 +21,15 @@ from latent_domains.data.pixels import BEGINNINGS, deep_values
 from latent_domains.data.preprocessing import USUAL, Reading
 
 _SHALLOW = (".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".ppm", ".webp")
-"""Ends of names of files that have 8 bits, or whose header says what is white."""
+"""Endings of names of files that have 8 bits, or whose header says which value is white."""
 
 
 def chosen_reading(options: Namespace, entries: Sequence[Entry], usual: Reading = USUAL) -> Reading:
-    """Return how ``entries`` are read: by the options (``add_reading_options``, ``jobs``), else as is ``usual``.
+    """Return how ``entries`` are read: by the options (``add_reading_options``, ``jobs``), or else by ``usual``.
 
-    Without a range, look for pictures of more than 8 bits: what all of them use becomes black to white, and a note on
-    stderr says so. Without a sign or a fraction it begins at 0 and ends at 255, 511, … or 32,767. Pictures that use all
-    of 16 bits need none.
+    Without a range, it looks for pictures of more than 8 bits. The range that all of them use becomes black to white,
+    and a note on stderr says so. Unsigned whole numbers begin at 0 and end at 255, 511, … or 32,767. Pictures that use
+    all 16 bits need no range.
     """
     given = {"background": options.background, "range": options.range}
     reading = replace(usual, **{name: value for name, value in given.items() if value is not None})
@@ -57,9 +57,9 @@ def chosen_reading(options: Namespace, entries: Sequence[Entry], usual: Reading 
 
 
 def _ends(entry: Entry) -> tuple[float, float, int] | None:
-    """Return the least and the largest value of a picture of more than 8 bits, and how many bits it uses.
+    """Return the smallest and the largest value of a picture of more than 8 bits, and how many bits it uses.
 
-    Bits are 0 for numbers with a sign or a fraction. None stands for any other file.
+    Bits are 0 for signed values and fractions. Returns None for any other file.
     """
     try:
         head = file_contents(entry.file, 32)
@@ -77,7 +77,10 @@ def _ends(entry: Entry) -> tuple[float, float, int] | None:
 
 
 def copies(entries: Sequence[Entry], jobs: int) -> list[list[Entry]]:
-    """Return the entries of each picture that has several, in their order. Only files of equal size are read."""
+    """Return the entries of each picture that occurs several times, in their order.
+
+    Only files of equal size are read.
+    """
     of_file: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         of_file[entry.path].append(entry)
@@ -85,7 +88,7 @@ def copies(entries: Sequence[Entry], jobs: int) -> list[list[Entry]]:
     of_size = Counter(sizes.values())
 
     def contents(file: str) -> str:
-        """Return a hash of the file; its name if no other one has its size, or if it cannot be read."""
+        """Return a hash of the file; its name if no other file has its size, or if it cannot be read."""
         try:
             may_be_one = sizes[file] and of_size[sizes[file]] > 1
             return hashlib.sha256(file_contents(Path(file))).hexdigest() if may_be_one else file
@@ -99,7 +102,7 @@ def copies(entries: Sequence[Entry], jobs: int) -> list[list[Entry]]:
 
 
 def notes_on_copies(images: TaskImages, jobs: int) -> Iterator[str]:
-    """Notes on pictures of several classes, and on the targets' pictures that are also in the sources."""
+    """Yield notes on pictures with several classes, and on the targets' pictures that are also in the sources."""
     groups = copies(images.entries, jobs)
     yield from notes_on_labels(groups)
     of_sources = {entry.path for source in images.sources for entry in source.entries}
@@ -122,7 +125,7 @@ def notes_on_copies(images: TaskImages, jobs: int) -> Iterator[str]:
 
 
 def notes_on_labels(groups: Sequence[Sequence[Entry]]) -> Iterator[str]:
-    """Yield a note on the groups of the same picture that have several labels."""
+    """Yield a note on the groups of copies that have several labels."""
     several = [group for group in groups if len({entry.label for entry in group} - {UNKNOWN}) > 1]
     if several:
         first = several[0][0]

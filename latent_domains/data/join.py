@@ -34,12 +34,11 @@ def join(
 ) -> None:
     """Make the LMDB ``out`` of the records of ``inputs``, in an order drawn by ``seed``.
 
-    With ``shares`` (percentages) it is the largest mixture that has them, of records drawn by ``seed``. Without, all
-    records are in it. ``domains.txt`` says where each record is from.
+    With ``shares`` (percentages) it is the largest mixture with these shares; ``seed`` draws its records. Without, it
+    has all records. ``domains.txt`` names the LMDB of each record.
 
-    The same mixture is left as it is, since two calls may need it at a time. Raises ProgramError if the shares are
-    none, the inputs' images, classes or backbones differ, if one of them or its name is given twice, or if ``out`` is
-    in the way. ``force`` replaces another mixture, and nothing else.
+    An equal mixture is not written again, since two calls may need it at the same time. Refuses inputs whose images,
+    classes or backbones differ, or which have the same name. ``force`` replaces another mixture, and nothing else.
     """
     if shares:
         check_shares(shares, len(inputs))
@@ -72,10 +71,7 @@ def join(
 
 
 def read_domains(mixture: Path) -> list[str] | None:
-    """Return the name of the LMDB that each record of a mixture is from; None if it does not say.
-
-    Raises ProgramError if ``domains.txt`` is not about these records.
-    """
+    """Return the name of the LMDB of each record of a mixture; None without ``domains.txt``."""
     if not (mixture / DOMAINS).is_file():
         return None
     found, records = read_text(mixture / DOMAINS).splitlines(), lmdb_io.count(mixture)
@@ -85,7 +81,7 @@ def read_domains(mixture: Path) -> list[str] | None:
 
 
 def read_known_domains(mixture: Path, reason: str) -> list[str]:
-    """Return the same, but raise ProgramError with the ``reason`` for the question if the mixture does not say."""
+    """Return the same. Refuses a mixture without ``domains.txt``, with the ``reason`` why it is needed."""
     if (found := read_domains(mixture)) is None:
         raise ProgramError(
             f"{mixture}: no {DOMAINS} says which domain each image is from, as python -m tools.join_lmdbs writes it; "
@@ -95,7 +91,7 @@ def read_known_domains(mixture: Path, reason: str) -> list[str]:
 
 
 def _count_alike(inputs: Sequence[Path]) -> list[int]:
-    """Return the number of records of each input. Raises ProgramError if their images differ in shape or storage."""
+    """Return the number of records of each input. Refuses images that differ in shape or storage."""
     found = {path: lmdb_io.describe(path) for path in tqdm(inputs, desc="check", unit="LMDB")}
     kinds = {path: f"{by(one.shape)}, {one.storage}" for path, one in found.items()}
     first = inputs[0]
@@ -110,7 +106,7 @@ def _count_alike(inputs: Sequence[Path]) -> list[int]:
 
 
 def _draw_records(counts: Sequence[int], taken: Sequence[int], seed: int) -> list[tuple[int, int]]:
-    """Draw ``taken`` of the ``counts`` records of each input. Return each one's input and its number there."""
+    """Draw ``taken`` of the ``counts`` records of each input. Return the input and the number in it of each record."""
     places = []
     for i, (count, number) in enumerate(zip(counts, taken, strict=True)):
         chosen = np.sort(np.random.default_rng([seed, i]).permutation(count)[:number])
@@ -119,7 +115,7 @@ def _draw_records(counts: Sequence[int], taken: Sequence[int], seed: int) -> lis
 
 
 def _records(inputs: Sequence[Path], places: Sequence[tuple[int, int]]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and value of the records at these places. Only the inputs' keys are held in memory."""
+    """Yield name and value of the records at these places. Only the inputs' keys are kept in memory."""
     with ExitStack() as stack:
         transactions = [stack.enter_context(lmdb_io.open_lmdb(path))[1] for path in inputs]
         keys = [list(lmdb_io.keys(one)) for one in transactions]

@@ -1,8 +1,7 @@
-"""The files of an LMDB's folder, among them a note: how it was made, and hashes of what it was made of and of what it
-holds.
+"""The files of an LMDB's folder, among them a note with how it was made, and hashes of its material and contents.
 
-A hash costs reading. So there is a stamp beside each (:func:`~latent_domains.common.files.stamp`): while it is that
-of the files, the hash is theirs. This module does not import Caffe.
+Hashes need all of a file to be read. So there is a stamp beside each (:func:`~latent_domains.common.files.stamp`):
+while the files have this stamp, the hash is valid. This module does not import Caffe.
 """
 
 import json
@@ -19,21 +18,21 @@ NOTE = "source.json"
 """The note in each LMDB folder."""
 
 CLASSES = "classes.txt"
-"""File in an LMDB folder with the names of the classes in the order of their labels, one a line."""
+"""File in an LMDB folder with the names of the classes in the order of their labels, one per line."""
 
 DOMAINS = "domains.txt"
-"""File of a mixture with the name of the LMDB that each record is from, a line for each, in their order."""
+"""File of a mixture with the name of the LMDB of each record, one per line, in their order."""
 
 _OURS = frozenset({"data.mdb", "lock.mdb", NOTE, CLASSES, DOMAINS})
 
 
 def is_lmdb(folder: Path) -> bool:
-    """Say whether a folder holds an LMDB, whole or damaged."""
+    """Say whether a folder contains an LMDB, whole or damaged."""
     return (folder / "data.mdb").is_file()
 
 
 def other_files(folder: Path) -> list[str]:
-    """Names of files in a folder that do not belong to an LMDB of ours, sorted; the name of a file itself."""
+    """Return the names of files in a folder that do not belong to an LMDB of ours, sorted; of a file its own name."""
     inside = folder.iterdir() if folder.is_dir() else [folder]
     left = f".{NOTE}."  # of a program that was killed while it wrote the note again
     return sorted(path.name for path in inside if path.name not in _OURS and not path.name.startswith(left))
@@ -41,7 +40,7 @@ def other_files(folder: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class MadeOf:
-    """The pictures, or the other ``lmdbs``, that an LMDB was made of, when they were read."""
+    """The pictures, or the other ``lmdbs``, from which an LMDB was made, as they were when they were read."""
 
     sha256: str
     stamp: str
@@ -53,15 +52,15 @@ class MadeOf:
 
 @dataclass(frozen=True)
 class Note:
-    """What a note says; of an LMDB that another program made, nothing."""
+    """The contents of a note; empty for an LMDB that another program made."""
 
     recipe: dict[str, Any] = field(default_factory=dict)
-    """All that was asked for; empty for LMDBs that no later run compares with what it wants."""
+    """All that was requested; empty for LMDBs that no later run compares with its request."""
     records: int | None = None
     sha256: str | None = None
     """The hash of all keys and values, in their order."""
     stamp: str | None = None
-    """That of the LMDB's file."""
+    """The stamp of the LMDB's file."""
     made_of: MadeOf | None = None
 
     def text(self) -> str:
@@ -71,7 +70,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Material:
-    """What an LMDB is to be made of. The stamp is taken first, so that what is changed while it is read is noticed."""
+    """What an LMDB is to be made of. The stamp is taken first, so that a change during reading is noticed."""
 
     stamp: str
     read: Callable[[], MadeOf]
@@ -79,7 +78,7 @@ class Material:
 
 
 def read_note(lmdb: Path) -> Note:
-    """Return what the note says: nothing if there is none, or a damaged one."""
+    """Read the note; return an empty one if it is missing or damaged."""
     file = lmdb / NOTE
     try:
         expect_file(file, "a file of JSON")  # a FIFO would be waited for
@@ -99,18 +98,16 @@ def stamp_of(*lmdbs: Path) -> str:
 
 
 def noted_contents(lmdb: Path) -> str | None:
-    """Return the hash of an LMDB's records, from its note; None if that has
-    none, or if the file is another one by now.
-    """
+    """Return the hash of an LMDB's records from its note; None if there is none, or if the file has changed since."""
     note = read_note(lmdb)
     return note.sha256 if note.stamp == stamp_of(lmdb) else None
 
 
 def check_up_to_date(lmdb: Path, remedy: str, contents: Callable[[Path], str | None] = noted_contents) -> None:
-    """Raise ProgramError if an LMDB was made of one that holds other records by now.
+    """Raise ProgramError if an LMDB was made of another one whose records have changed since.
 
-    ``contents`` returns the hash of an LMDB's records. An LMDB whose hash is not known (None), or that is no longer
-    there, counts as unchanged.
+    ``contents`` returns the hash of an LMDB's records. An LMDB whose hash is not known (None), or that does not exist
+    any more, counts as unchanged.
     """
     made_of = read_note(lmdb).made_of
     for name, before in made_of.lmdbs.items() if made_of else ():

@@ -40,7 +40,7 @@ from latent_domains.data.lmdb_folder import (
 from latent_domains.data.pixels import decoded
 
 FIRST_MAP_SIZE = 64 << 20
-"""Bytes of address space a new LMDB starts with; doubled whenever it is full."""
+"""Bytes of address space of a new LMDB; doubled whenever it is full."""
 
 BATCH_BYTES = 1 << 20
 """Records are committed in transactions of at least this many bytes.
@@ -71,7 +71,7 @@ def encoded_datum(data: bytes, label: int) -> Datum:
 
 
 def datum_image(datum: Datum) -> NDArray[np.uint8]:
-    """Return a Datum's image as C×H×W uint8, decoded if need be. Raises ValueError if it holds none."""
+    """Return a Datum's image as C×H×W uint8, decoded if necessary. Raises ValueError if it has none."""
     if datum.encoded:
         try:
             image = decoded(datum.data, cv2.IMREAD_UNCHANGED)
@@ -97,7 +97,7 @@ def record_name(key: bytes) -> str:
 
 
 class Writer:
-    """Appends records to a new LMDB, in order, committing them in batches. Made by ``create``."""
+    """Appends records to a new LMDB, in order, and commits them in batches. Made by ``create``."""
 
     def __init__(self, env: lmdb.Environment) -> None:
         self._env = env
@@ -107,12 +107,12 @@ class Writer:
         self._contents = Digest()
         self.records = 0
         self.note = Note()
-        """What the LMDB's note says beside the records."""
+        """The contents of the LMDB's note, except for its records' hash."""
 
     def put(self, name: str, datum: Datum | bytes) -> None:
         """Append one record: a Datum or its serialised bytes. ``name`` becomes the second part of its key.
 
-        Raises ProgramError if the key is too long for LMDB.
+        Refuses a key that is too long for LMDB.
         """
         number = b"%08d_" % self.records
         key = number + os.fsencode(name)
@@ -144,7 +144,7 @@ class Writer:
                 self._batch_bytes = 0
 
     def write_note(self, folder: Path) -> None:
-        """Write the note, now that the file is whole."""
+        """Write the note, when the file is complete."""
         write_note(
             folder,
             replace(self.note, records=self.records, sha256=str(self._contents), stamp=stamp_of(folder)),
@@ -155,11 +155,10 @@ class Writer:
 def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
     """Yield a ``Writer`` of a new LMDB and the folder it grows in; rename that folder to ``path`` at the end.
 
-    Its note comes with it, and so do other files put into the folder (Caffe looks at ``data.mdb`` alone). After an
-    error or Ctrl-C nothing is left, and an older LMDB at ``path`` is as it was.
+    The note, and other files put into the folder, come with it (Caffe only reads ``data.mdb``). After an error or
+    Ctrl-C nothing is left, and an older LMDB at ``path`` is unchanged.
 
-    Raises ProgramError if ``path`` exists and ``force`` is false, or it holds other files than an LMDB's, or if the
-    disk is full.
+    With ``force`` it replaces an LMDB, but never a folder with other files.
     """
     if force and path.exists() and (others := other_files(path)):
         raise ProgramError(
@@ -183,7 +182,7 @@ def create(path: Path, *, force: bool = False) -> Iterator[tuple[Writer, Path]]:
 
 
 _environments: dict[tuple[int, int], tuple[lmdb.Environment, int]] = {}
-"""Files open for reading (device, inode), each with its number of users: LMDB cannot open a file twice in a process."""
+"""Open files (device, inode), each with its number of users: a process cannot open an LMDB twice."""
 
 _environments_lock = threading.Lock()
 
@@ -209,9 +208,9 @@ def _environment(folder: Path) -> Iterator[lmdb.Environment]:
 
 @contextmanager
 def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]:
-    """Open an LMDB folder for reading, after making sure that no read can run past the end of its file.
+    """Open an LMDB folder for reading, after a check that no read can go beyond the end of its file.
 
-    Values are views of the file. Raises ProgramError naming what is there if it is no LMDB, or damaged.
+    Values are views of the file.
     """
     if not path.is_dir():
         found = "a file" if path.exists() else "nothing"
@@ -237,16 +236,13 @@ def open_lmdb(path: Path) -> Iterator[tuple[lmdb.Environment, lmdb.Transaction]]
 
 
 def count(path: Path) -> int:
-    """Return the number of records. Raises ProgramError if ``path`` is no LMDB."""
+    """Return the number of records."""
     with open_lmdb(path) as (env, _):
         return int(env.stat()["entries"])
 
 
 def count_filled(path: Path, made_by: str | None = None) -> int:
-    """Return the number of records, at least one.
-
-    Raises ProgramError if ``path`` is no LMDB, naming what builds it if ``made_by`` does, or has no records.
-    """
+    """Return the number of records. Refuses an empty LMDB; ``made_by`` names, in messages, what builds it."""
     try:
         records = count(path)
     except ProgramError as error:
@@ -259,10 +255,7 @@ def count_filled(path: Path, made_by: str | None = None) -> int:
 
 
 def contents(path: Path) -> str:
-    """Return the hash of all keys and values.
-
-    It is read from the note, if that is about this file; if not, all is read.
-    """
+    """Return the hash of all keys and values: from the note, if it is about this file, else from reading all."""
     return noted_contents(path) or _read_contents(path, stamp_of(path))
 
 
@@ -274,7 +267,7 @@ def _read_contents(path: Path, _stamp: str) -> str:
 
 
 def material(*lmdbs: Path) -> Material:
-    """LMDBs as what another one is made of."""
+    """Return LMDBs as the material of another one."""
     now = stamp_of(*lmdbs)
 
     def read_all() -> MadeOf:
@@ -285,7 +278,7 @@ def material(*lmdbs: Path) -> Material:
 
 
 def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
-    """Yield key and Datum of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB of Caffe's."""
+    """Yield key and Datum of every record, in Caffe's order."""
     with open_lmdb(path) as (_, transaction):
         for key, value in transaction.cursor():
             try:
@@ -299,12 +292,12 @@ def read(path: Path) -> Iterator[tuple[bytes, Datum]]:
 
 
 def keys(transaction: lmdb.Transaction) -> Iterator[bytes]:
-    """Return the key of every record, in Caffe's order."""
+    """Yield the key of every record, in Caffe's order."""
     return map(bytes, transaction.cursor().iternext(values=False))
 
 
 def record_names(path: Path) -> Iterator[str]:
-    """Yield the name of every record, in Caffe's order. Raises ProgramError if ``path`` is no LMDB."""
+    """Yield the name of every record, in Caffe's order."""
     with open_lmdb(path) as (_, transaction):
         yield from map(record_name, keys(transaction))
 
@@ -317,7 +310,7 @@ def read_labels(path: Path, limit: int | None = None) -> NDArray[np.int64]:
 def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the images (n×C×H×W, uint8, BGR) and labels (n) of the first ``limit`` records, or of all.
 
-    Raises ProgramError if the images differ in size or a record holds none.
+    Refuses images that differ in size.
     """
     images: list[NDArray[np.uint8]] = []
     labels: list[int] = []
@@ -336,7 +329,7 @@ def read_images(path: Path, limit: int | None = None) -> tuple[NDArray[np.uint8]
 
 @dataclass(frozen=True)
 class Description:
-    """Contents of an LMDB of Caffe's. Shape and storage are the first record's."""
+    """Contents of an LMDB of Caffe. Shape and storage are the first record's."""
 
     records: int
     shape: tuple[int, int, int]
@@ -346,15 +339,13 @@ class Description:
     class_counts: dict[int, int]
     """Records of each label, sorted by label."""
     same_size: bool
-    """Whether all records are stored as the first one and have its size (encoded ones are not decoded: theirs is not
-    known)."""
+    """Whether all records are stored like the first one and have its size. The size of encoded ones is not checked."""
 
 
 def describe(path: Path) -> Description:
-    """Describe an LMDB: every record is parsed, all labels are looked at, but only the first image is decoded.
+    """Describe an LMDB: parse every record, read all labels, but decode only the first image.
 
-    Raises ProgramError if ``path`` is missing, no LMDB, truncated, empty, or does not hold Datums of images (or of
-    floats, as ``domain_labels`` writes them).
+    Refuses an empty LMDB, and one without Datums of images or of floats, as ``domain_labels`` writes them.
     """
     counts: Counter[int] = Counter()
     first = shape = None

@@ -1,4 +1,4 @@
-"""LMDBs that are planned: each is built with a note of how, by which the next run knows that it is there already."""
+"""Planned LMDBs: each is built with a note of how, by which the next run sees that it exists already."""
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,10 @@ from latent_domains.data.lmdb_folder import (
 )
 
 FINGERPRINT = "fingerprint"
-"""Key of an origin: a hash of what costs little to read of the images. That of all is in the note's ``made_of``."""
+"""Key of an origin: a hash of facts about the images that are quick to read.
+
+The note's ``made_of`` has a hash of all.
+"""
 
 Images = tuple[NDArray[np.uint8] | NDArray[np.float64], NDArray[np.int64]]
 """Images (n×H×W gray or n×H×W×3 BGR, uint8), or features (n×d), and their labels (n)."""
@@ -43,7 +46,7 @@ class NewRecords:
 
     count: int
     items: Iterator[tuple[str, Datum | bytes]]
-    """Each record's name and its Datum, serialised or not."""
+    """Each record's name and its Datum, perhaps serialised."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +55,25 @@ class PlannedLmdb(Artefact):
 
     path: Path
     origin: Mapping[str, str | int]
-    """All that decides the contents; in the note, where it is the key ``recipe``, for a later run to compare."""
+    """All that decides the contents. The note has it under ``recipe``, for a later run to compare."""
     records: Callable[[], NewRecords]
-    """Reads what it is made of."""
+    """Reads the material and returns the records."""
     classes: tuple[str, ...] = ()
     """Names of the classes in the order of their labels, if they have any: written to CLASSES."""
     domains: Sequence[str] = ()
-    """Of a mixture, the domain that each record is from: written to DOMAINS."""
+    """The domain of each record of a mixture: written to DOMAINS."""
     material: Material | None = None
-    """What is read for it; None where ``origin`` says which."""
+    """The files that are read for it; None if ``origin`` identifies them."""
 
     @property
     def paths(self) -> tuple[Path]:
         return (self.path,)
 
     def is_there(self, *, force: bool = False) -> bool:
-        """Say whether it was built before from the same origin. Other files in its place are an error even by force."""
+        """Say whether it was built before from the same origin.
+
+        Refuses other files at its place, even with ``force``.
+        """
         if is_absent(self.path):
             return False
         if not is_lmdb(self.path):
@@ -83,9 +89,9 @@ class PlannedLmdb(Artefact):
         return True
 
     def _difference(self) -> str:
-        """Return what differs from what the note and the files beside it say, in words; empty if nothing does.
+        """Describe how it differs from the note and the files beside it; empty if it does not.
 
-        Nothing is read where stamps say that nothing has changed. If only stamps did, the note gets new ones.
+        It reads nothing if the stamps are equal. If only stamps differ, the note gets new ones.
         """
         note, file = read_note(self.path), self.path / DOMAINS
         if not note.recipe or note.sha256 is None or (self.material and not note.made_of):
@@ -121,7 +127,7 @@ class PlannedLmdb(Artefact):
             return None
 
     def build(self, *, force: bool = False) -> int:
-        """Build it. Return the number of records, which may be fewer than those announced."""
+        """Build it. Return the number of records, which may be smaller than announced."""
         made_of = self.material.read() if self.material else None
         records = self.records()
         with lmdb_io.create(self.path, force=force) as (writer, folder):
@@ -144,9 +150,9 @@ def plan_of_arrays(
     order: tuple[int, ...],
     classes: tuple[str, ...] = (),
 ) -> PlannedLmdb:
-    """Return a part of what ``make`` returns, images as colour images, in an order drawn by the seed ``order``.
+    """Plan an LMDB of what ``make`` returns, images as colour images, in an order drawn by the seed ``order``.
 
-    Gray images are repeated in all three channels. A record's name says its place in the source.
+    Gray images are repeated in all three channels. A record's name is its index in the source.
     """
 
     def records() -> NewRecords:
@@ -168,7 +174,7 @@ def plan_of_arrays(
 
 
 def features_of(lmdb: Path) -> dict[str, Any]:
-    """Return how an LMDB's features were made, from its note; empty if the note says nothing of features."""
+    """Return how an LMDB's features were made, from its note; empty if the note describes no features."""
     origin = read_note(lmdb).recipe
     return {key: value for key, value in origin.items() if key not in _OF_RECORDS} if "backbone" in origin else {}
 
@@ -178,10 +184,7 @@ _OF_RECORDS = ("program", "part", "images", FINGERPRINT, "inputs", "shares", "se
 
 
 def common_features(lmdbs: Sequence[Path]) -> dict[str, Any]:
-    """Return how the features were made, if all LMDBs say so.
-
-    Raises ProgramError if two of them say different things.
-    """
+    """Return how the features were made, if all LMDBs agree. Refuses different descriptions."""
     features = {path: found for path in lmdbs if (found := features_of(path))}
     first = next(iter(features), None)
     for path, found in features.items():
@@ -191,14 +194,14 @@ def common_features(lmdbs: Sequence[Path]) -> dict[str, Any]:
 
 
 def classes_of(lmdb: Path) -> tuple[str, ...]:
-    """Names of the classes in the order of their labels; empty if the LMDB's folder does not have them."""
+    """Return the names of the classes in the order of their labels; empty if the LMDB's folder does not have them."""
     return tuple(read_classes(lmdb / CLASSES)) if (lmdb / CLASSES).is_file() else ()
 
 
 def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
-    """Return the names of the classes, if all LMDBs have them; prints a note if only some do.
+    """Return the names of the classes, if all LMDBs have them; print a note if only some do.
 
-    Raises ProgramError if a label would mean two things.
+    Refuses LMDBs in which a label means different classes.
     """
     classes = {path: names for path in lmdbs if (names := classes_of(path))}
     first, silent = next(iter(classes), None), [path for path in lmdbs if path not in classes]
@@ -216,9 +219,9 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """Return all that differs, in words; empty if nothing does.
+    """Describe all differences in words; empty if there are none.
 
-    Features had a fingerprint once, beside their images' hash.
+    Earlier notes of features have a fingerprint beside their images' hash.
     """
     found = {key: value for key, value in found.items() if key != FINGERPRINT or FINGERPRINT in wanted}
     said = {key: f"{key} {found.get(key)!r} instead of {wanted.get(key)!r}" for key in sorted({*found, *wanted})}

@@ -1,4 +1,4 @@
-"""Names of domains and data sets, made of those of folders; shares of domains in a mixture, in percent: 80:20."""
+"""Names of domains and datasets, made from names of folders; shares of domains in a mixture, in percent: 80:20."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,9 +10,7 @@ from latent_domains.data.image_list import composed
 
 
 def domain_names(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each folder, its own as far as files and layers can bear
-    it; the second of a name gets a number.
-    """
+    """Return a name for each folder: its own, reduced to safe characters; a repeated name gets a number."""
     names: list[str] = []
     for name in map(folder_label, folders):
         candidates = (name, *(f"{name}_{number}" for number in range(2, len(folders) + 2)))
@@ -26,9 +24,7 @@ def folder_label(folder: Path) -> str:
 
 
 def own_name(folder: Path) -> str:
-    """Return what a folder is called: a link has its own name, and this folder
-    (.) and that above it (..) have theirs.
-    """
+    """Return the name of a folder: of a link its own, of . and .. that of the folder that they mean."""
     return folder.name if folder.name not in ("", "..") else folder.resolve().name
 
 
@@ -39,7 +35,7 @@ def safe_name(name: str) -> str:
 
 
 def shares_text(shares: Iterable[int | None]) -> str:
-    """Shares as they are written."""
+    """Return shares as text."""
     return ":".join(map(str, shares))
 
 
@@ -52,10 +48,7 @@ def check_shares(shares: Sequence[int], domains: int) -> None:
 
 
 def mixture_counts(counts: Sequence[int], shares: Sequence[int]) -> list[int]:
-    """Records of each domain in the largest mixture with these shares, out of ``counts``; all without shares.
-
-    The domain that limits it is used whole; the others' records are rounded down, but to 1 at least.
-    """
+    """Return each domain's records, out of ``counts``, in the largest mixture with these shares; all without shares."""
     if not shares:
         return list(counts)
     count, share = min(zip(counts, shares, strict=True), key=lambda pair: pair[0] / pair[1])

@@ -1,4 +1,4 @@
-"""The pixels of image files: 8 bits, as OpenCV reads them, but as they are seen where a file is transparent."""
+"""The pixels of image files: 8 bits, as OpenCV reads them, except that transparent parts show a background."""
 
 import re
 import struct
@@ -15,13 +15,13 @@ from latent_domains.common.arguments import BACKGROUND, RANGE
 from latent_domains.data.preprocessing import Reading
 
 KIND, BITS, PHOTOMETRIC, ORIENTATION, SAMPLES, EXTRA_SAMPLES, SAMPLE_FORMAT = 254, 258, 262, 274, 277, 338, 339
-"""Numbers of tags."""
+"""Numbers of TIFF tags."""
 
 _FORMATS = {1: "B", 3: "H", 4: "I", 16: "Q"}
-"""Of whole numbers, by the number of their type."""
+"""Formats of whole numbers, by the number of their type."""
 
 _MOST = 16
-"""Numbers that are read of a tag."""
+"""How many numbers of a tag are read at most."""
 
 Tags = dict[int, tuple[int, ...]]
 """Whole numbers, up to _MOST, by the tag's number."""
@@ -39,7 +39,7 @@ class Pixels:
 
 
 def read_pixels(data: bytes, reading: Reading, *, gray: bool = False) -> Pixels:
-    """Return what an image file's contents show. Raises ValueError or cv2.error if they are no whole image."""
+    """Return what an image file's contents show. Raises ValueError or cv2.error if they are not a whole image."""
     header, shown, transparent = _header(data), None, False
     flags = cv2.IMREAD_GRAYSCALE if gray else cv2.IMREAD_COLOR
     if header.alpha or header.deep:
@@ -58,7 +58,7 @@ def read_pixels(data: bytes, reading: Reading, *, gray: bool = False) -> Pixels:
 
 
 def decided_by(data: bytes, reading: Reading) -> dict[str, str]:
-    """Return the options of a ``reading`` on which an image file's pixels depend; none if it is no image."""
+    """Return the options of a ``reading`` on which an image file's pixels depend; none if it is not an image."""
     try:
         header = _header(data)
         transparent = header.alpha and bool((_layers(data, header)[1] < 1).any())
@@ -69,7 +69,7 @@ def decided_by(data: bytes, reading: Reading) -> dict[str, str]:
 
 
 def deep_values(data: bytes) -> tuple[NDArray[Any], int] | None:
-    """Return the values of a picture of more than 8 bits, and how many bits its header names; None of others."""
+    """Return the values of a picture of more than 8 bits, and the number of bits in its header; None for others."""
     try:
         header = _header(data)
         return (_layers(data, header)[0], header.bits) if header.deep else None
@@ -78,11 +78,10 @@ def deep_values(data: bytes) -> tuple[NDArray[Any], int] | None:
 
 
 def decoded(data: bytes, flags: int) -> NDArray[Any] | None:
-    """Return the pixels of an image file, None if it is none or damaged.
+    """Return the pixels of an image file; None if it is damaged or not an image.
 
-    Raises cv2.error, such as for one that is too large.
-
-    A PNG may name 4 GB in a file of a few bytes, and OpenCV would take them first.
+    Raises cv2.error, as for an image that is too large: a PNG of a few bytes may announce 4 GB, which OpenCV would
+    allocate first.
     """
     if len(data) < 8 or (_is_png(data) and any(end + _CHECKSUM > len(data) for _, _, end in _chunks(data))):
         return None
@@ -90,7 +89,7 @@ def decoded(data: bytes, flags: int) -> NDArray[Any] | None:
 
 
 BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}
-"""Of the files of each format, whatever they are called."""
+"""First bytes of the files of each format, whatever their names are."""
 
 
 # --- what a header says
@@ -98,14 +97,14 @@ BEGINNINGS = {"jpg": b"\xff\xd8", "png": b"\x89PNG\r\n\x1a\n"}
 
 @dataclass(frozen=True)
 class _Header:
-    """What a file's header says. An 8-bit file without ``alpha`` is read as OpenCV reads it."""
+    """The facts in a file's header. OpenCV reads an 8-bit file without ``alpha`` correctly."""
 
     alpha: bool = False
     """Whether parts may be transparent."""
     deep: bool = False
     """Whether values have more than 8 bits, or a sign."""
     bits: int = 16
-    """Of a value, if it is deep."""
+    """Bits of a value, if it is deep."""
     signed: bool = False
     """Whether values have a sign or a fraction."""
     premultiplied: bool = False
@@ -114,7 +113,7 @@ class _Header:
     """By EXIF, 1 to 8: OpenCV does not turn what it reads unchanged."""
     several: bool = False
     key: int | None = None
-    """The gray value of a PNG that is transparent, which OpenCV does not know."""
+    """The gray value of a PNG that is transparent, which OpenCV ignores."""
 
 
 def _header(data: bytes) -> _Header:
@@ -160,11 +159,11 @@ def _is_png(data: bytes) -> bool:
 
 
 _CHECKSUM = 4
-"""Bytes behind the contents of a chunk."""
+"""Bytes after the contents of a chunk."""
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """Name, begin and end of the contents of each chunk of a PNG; the last one may end beyond the file."""
+    """Yield name, begin and end of the contents of each chunk of a PNG; the last one may end beyond the file."""
     place, name = 8, b""
     while place < len(data) and name != b"IEND":
         name, start = data[place + 4 : place + 8], place + 8
@@ -182,9 +181,9 @@ def _orientation(exif: bytes) -> int:
 
 
 def _shown(data: bytes, header: _Header, reading: Reading) -> tuple[NDArray[np.uint8] | None, bool]:
-    """Return what a file shows that may be transparent or deep, and whether a part is transparent.
+    """Return what a file with alpha or deep values shows, and whether a part is transparent.
 
-    It is None where OpenCV's own 8 bits are right.
+    The pixels are None where OpenCV's own 8 bits are right.
     """
     values, opacity = _layers(data, header)
     transparent = bool((opacity < 1).any())
@@ -236,13 +235,13 @@ def _scaled(values: NDArray[Any], ends: tuple[float, float]) -> NDArray[np.uint8
 
 
 _MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])", re.DOTALL)
-"""Of a JPEG, if it ends a scan: inside one every byte FF is followed by 00 or a restart number."""
+"""A marker that ends a scan of a JPEG: in a scan every byte FF is followed by 00 or a restart number."""
 
 
 def check_whole(data: bytes) -> None:
     """Raise ValueError if a JPEG ends before its end-of-image marker. Some versions of OpenCV fill the rest with gray.
 
-    Segments are passed over, for a preview in one has such a marker too.
+    Segments are skipped, since a preview in one has such a marker, too.
     """
     if not data.startswith(BEGINNINGS["jpg"]):
         return
@@ -259,9 +258,7 @@ _PGM = re.compile(rb"P([2356])" + 3 * rb"(?:\s|#[^\r\n]*[\r\n])+(\d+)")
 
 
 def _largest_value(data: bytes) -> int | None:
-    """Return the largest value of a PGM or a PPM for which OpenCV takes another
-    one: 255 or 65,535, but in text below 256.
-    """
+    """Return the largest value of a PGM or PPM if OpenCV ignores it and assumes 255 or 65,535; else None."""
     header = _PGM.match(data)
     largest = int(header[4]) if header else 255
     heeded = largest in (255, 65535) or (largest < 255 and header[1] in b"23")
@@ -269,7 +266,7 @@ def _largest_value(data: bytes) -> int | None:
 
 
 def pages(data: bytes) -> Iterator[Tags]:
-    """Yield the tags of each page, as far as the file is whole; nothing if it is no TIFF."""
+    """Yield the tags of each page, as far as the file is whole; nothing if it is not a TIFF."""
     order, version = {b"II": "<", b"MM": ">"}.get(data[:2]), data[2:4].strip(b"\0")
     if order is None or version not in (b"*", b"+"):
         return
@@ -293,7 +290,7 @@ def pages(data: bytes) -> Iterator[Tags]:
 
 
 def _numbers(data: bytes, order: str, form: str | None, number: int, inline: bytes, long: str) -> tuple[int, ...]:
-    """Return the numbers of a tag, which are in its entry if they fit, else where this points to."""
+    """Return the numbers of a tag, which are in its entry if they fit; else the entry points to them."""
     if form is None or not number:
         return ()
     numbers = f"{order}{min(number, _MOST)}{form}"

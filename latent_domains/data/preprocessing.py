@@ -21,10 +21,10 @@ def _rises(ends: tuple[float, float]) -> bool:
 
 @dataclass(frozen=True)
 class Reading:
-    """What decides about pixels where files do not.
+    """Options that decide about pixels where files do not.
 
-    Transparent parts show the ``background`` (B, G, R). Of values of more than 8 bits, ``range`` becomes 0 to 255. None
-    is that of 16 bits without a sign; other numbers are then an error.
+    Transparent parts show the ``background`` (B, G, R). For values of more than 8 bits, ``range`` becomes 0 to 255.
+    None means the range of unsigned 16 bits; signed values and fractions are then an error.
     """
 
     background: tuple[Byte, Byte, Byte] = (255, 255, 255)
@@ -32,7 +32,7 @@ class Reading:
 
     @property
     def words(self) -> dict[str, str | None]:
-        """The values of the options, by their names."""
+        """Values of the options, by their names."""
         colour = "#{2:02x}{1:02x}{0:02x}".format(*self.background)
         colour = {"#ffffff": "white", "#000000": "black"}.get(colour, colour)
         return {BACKGROUND: colour, RANGE: ":".join(f"{end:.15g}" for end in self.range) if self.range else None}
@@ -56,7 +56,7 @@ class Transform:
     scale: Rate = 1.0
 
     def __call__(self, pixels: NDArray[np.generic], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Transform pixels (n×C×H×W, or n×C), in ``out`` if that is given; it may be the same array."""
+        """Transform pixels (n×C×H×W, or n×C), into ``out`` if it is given; it may be the same array."""
         means = np.array(self.mean or (0,), np.float32).reshape(-1, *[1] * (pixels.ndim - 2))
         rows = np.subtract(pixels, means, out=out)
         rows *= np.float32(self.scale)
@@ -65,9 +65,11 @@ class Transform:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """``stored_shape`` is channels, height and width that an image is resized to; ``crop`` the side of the square in
-    the middle that the net sees of it (None: all of it). Pixels enter as (value - ``mean``) * ``scale``, with one mean
-    for all channels or one for each (B, G, R). ``reading`` says how a file becomes pixels.
+    """How images are stored, and which part of them enters the net.
+
+    ``stored_shape`` is channels, height and width of the stored image; ``crop`` is the side of the square in the middle
+    that the net sees (None: all of it). Pixels enter as (value - ``mean``) * ``scale``, with one mean for all channels
+    or one for each (B, G, R). ``reading`` decides how a file becomes pixels.
     """
 
     stored_shape: tuple[Positive, Positive, Positive]
@@ -87,9 +89,9 @@ class Preprocessing:
         return Transform(self.mean, self.scale)
 
     def inputs(self, images: Sequence[Values]) -> NDArray[np.float32]:
-        """Images of ``stored_shape`` as the net's input (n×C×H×W), as Caffe's Data layer makes it in the TEST phase.
+        """Return images of ``stored_shape`` as input (n×C×H×W), as Caffe's Data layer makes it in the TEST phase.
 
-        Where the square cannot be in the middle, it lies half a pixel up and left, as in Caffe.
+        If the square cannot be exactly in the middle, it lies half a pixel up and left, as in Caffe.
         """
         rows = np.empty((len(images), *self.shape), np.float32)
         for row, image in zip(rows, images, strict=True):
@@ -99,14 +101,17 @@ class Preprocessing:
 
 
 STORED, SEEN = 256, 224
-"""Side of the stored images where a net sees squares of side SEEN of them: the rest is for random crops."""
+"""Side of the stored images from which a net sees squares of side SEEN; the margin is for random crops."""
 
 SMALLEST, STEP = 64, 32
 """Nets halve an image five times."""
 
 
 def stored_side(image_size: int) -> int:
-    """Side of the stored images of which a net sees squares of ``image_size``: the same part as of usual ones."""
+    """Return the side of the stored images from which a net sees squares of ``image_size``.
+
+    The margin has the usual proportion.
+    """
     return round(image_size * STORED / SEEN)
 
 
@@ -116,7 +121,7 @@ def size_folder(name: str, image_size: int) -> str:
 
 
 def fits(image_size: int) -> bool:
-    """Say whether a net that takes any size takes this one."""
+    """Say whether a net that takes images of any size takes this size."""
     return image_size >= SMALLEST and image_size % STEP == 0
 
 

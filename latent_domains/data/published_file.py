@@ -1,4 +1,4 @@
-"""Files that others publish: from a mirror folder, a Python package or the network, whole and checked by hashes."""
+"""Published files: from a mirror folder, a Python package or the network, complete and checked by hashes."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ from latent_domains.common.files import check_free, write_aside
 from latent_domains.common.program import ProgramError
 
 ATTEMPTS = 4
-"""Connections to one URL before the next one is tried; each goes on where the last one broke."""
+"""Connections to one URL before the next one is tried; each continues where the last one broke."""
 
 TIMEOUT = 30
 """Seconds without a byte after which a connection counts as broken."""
@@ -31,22 +31,21 @@ TIMEOUT = 30
 _CHUNK = 1 << 16
 
 _AGENT = "caffe-latent-domains"
-"""Some servers refuse the name that urllib has."""
+"""The name for servers, some of which refuse urllib's own."""
 
 _NETWORK = (URLError, http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 """Errors of a connection; any other OSError is the disk's."""
 
 
 class Unavailable(ProgramError):
-    """No URL delivers the file: the message has what went wrong at each."""
+    """No URL delivers the file: the message has what failed at each."""
 
 
 def download(urls: Sequence[str], target: Path, check: Callable[[Path], None], *, pause: float = 1.0) -> None:
-    """Download ``target`` from the first of ``urls`` that delivers it whole and as ``check`` wants it.
+    """Download ``target`` from the first of ``urls`` that delivers it completely and passes ``check``.
 
-    ``check`` gets the file and raises ProgramError if it is the wrong one. ``pause`` seconds, doubled each time, lie
-    between two attempts. Raises Unavailable if no URL does, and ProgramError if the disk fails, and leaves nothing
-    then.
+    ``check`` gets the file and raises ProgramError if it is the wrong one. The pause between two attempts is ``pause``
+    seconds, doubled each time. Raises Unavailable if no URL delivers it. After any error nothing is left.
     """
     failures = []
     with write_aside(target) as file:
@@ -84,7 +83,7 @@ def _download_from(url: str, file: Path, pause: float) -> None:
 
 
 def _continue(url: str, file: Path) -> None:
-    """Fetch what ``file`` still lacks. Raises one of _NETWORK."""
+    """Fetch the missing rest of ``file``. Raises one of _NETWORK."""
     have = file.stat().st_size
     headers = {"User-Agent": _AGENT, **({"Range": f"bytes={have}-"} if have else {})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310
@@ -104,9 +103,9 @@ def _continue(url: str, file: Path) -> None:
 
 
 def check_hashes(file: Path, hashes: Mapping[str, str], name: str, *, packed: bool = False) -> None:
-    """Raise ProgramError, naming ``name``, unless a file has these ``hashes``, by algorithm (sha1, sha256).
+    """Raise ProgramError, with ``name``, unless a file has these ``hashes``, by algorithm (sha1, sha256).
 
-    If it is ``packed`` by gzip, they are of what it holds: copies of a file in circulation are packed differently.
+    If it is ``packed`` by gzip, they are hashes of its contents: copies in circulation are packed differently.
     """
     for algorithm, expected in hashes.items():
         new_hash = partial(hashlib.new, algorithm, usedforsecurity=False)
@@ -121,17 +120,17 @@ def check_hashes(file: Path, hashes: Mapping[str, str], name: str, *, packed: bo
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """Weights, or a file of a data set."""
+    """Weights, or a file of a dataset."""
 
     name: str
-    """Its place in a mirror or download folder."""
+    """Its path in a mirror or download folder."""
     title: str
     hashes: Mapping[str, str]
-    """By algorithm; the file must have all of them. Of the contents, where the name ends in .gz."""
+    """By algorithm; the file must have all of them. They are of the contents if the name ends in .gz."""
     urls: tuple[str, ...]
     """Tried in this order."""
     package: str | None = None
-    """The Python package that holds the file, in place of URLs."""
+    """The Python package that contains the file, instead of URLs."""
     home: str | None = None
     """Where it comes from, in words, if no URL here leads to it."""
 
@@ -143,7 +142,7 @@ class PublishedFile:
 def read_contents(file: PublishedFile, downloads: Path, mirror: Path | None = None) -> bytes:
     """Return the unpacked contents of a file in the folder ``mirror`` or, if that is None, ``downloads``.
 
-    It is downloaded when missing. Raises ProgramError naming the file if it is missing, damaged or another one.
+    It is downloaded to ``downloads`` if missing there.
     """
     path = (mirror or downloads) / file.name
     if path.is_file():
@@ -157,10 +156,11 @@ def read_contents(file: PublishedFile, downloads: Path, mirror: Path | None = No
 
 
 def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = False) -> Path:
-    """Return the place of the whole, checked file in the folder ``out``; copy or download it if it is not there.
+    """Return the path of the complete, checked file in the folder ``out``; copy or download it if it is not there.
 
-    ``mirror``, WEIGHTS_MIRROR or its package must hold it, if there is one of these; DATA_MIRROR may. Raises
-    Unavailable if it cannot be had, and ProgramError if another file of its name is there and ``force`` is false.
+    If ``mirror`` is given, if WEIGHTS_MIRROR is set or if the file has a package, the file must be there; DATA_MIRROR
+    may have it. Raises Unavailable if it cannot be fetched. Refuses to replace another file of its name, unless
+    ``force``.
     """
     target = out / file.name
     source = _find_in_mirror(file, mirror)
@@ -194,7 +194,7 @@ def get(file: PublishedFile, out: Path, mirror: Path | None, *, force: bool = Fa
 
 
 def is_at_hand(file: PublishedFile, out: Path, mirror: Path | None = None) -> bool:
-    """Say whether a file is in the folder ``out`` or, whatever is in it, in a mirror folder."""
+    """Say whether a file exists in the folder ``out`` (with any contents) or in a mirror folder."""
     try:
         return (out / file.name).is_file() or _find_in_mirror(file, mirror) is not None
     except Unavailable:
@@ -202,10 +202,7 @@ def is_at_hand(file: PublishedFile, out: Path, mirror: Path | None = None) -> bo
 
 
 def in_package(file: PublishedFile) -> Path:
-    """Return the place of the checked file in its Python package, none of whose code runs.
-
-    Raises ProgramError if the package is not installed or its file is another one.
-    """
+    """Return the path of the checked file in its Python package, none of whose code runs."""
     try:
         parts = metadata.files(file.package) or ()
     except metadata.PackageNotFoundError:
@@ -220,10 +217,10 @@ def in_package(file: PublishedFile) -> Path:
 
 
 def _find_in_mirror(file: PublishedFile, mirror: Path | None) -> Path | None:
-    """Return the place of the file in a mirror folder, or None. What a package holds is looked for in ``mirror`` alone.
+    """Return the path of the file in a mirror folder, or None. A file of a package is only searched in ``mirror``.
 
-    A ``mirror`` that is named, or WEIGHTS_MIRROR, must hold it, or Unavailable is raised; DATA_MIRROR may be one of
-    data sets alone.
+    ``mirror`` or WEIGHTS_MIRROR, if given, must have it, else Unavailable is raised; DATA_MIRROR may have only
+    datasets.
     """
     if mirror is None and file.package:
         return None

@@ -1,1 +1,1 @@
-"""One module for each public dataset, where they are published and how many images they have."""
+"""One module for each public dataset, with where they are published and how many images they have."""

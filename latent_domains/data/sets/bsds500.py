@@ -29,9 +29,8 @@ def read_sums() -> dict[str, str]:
 def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]:
     """Return the 500 photographs (H×W×3, BGR, uint8), sorted by file name.
 
-    They are read from ``mirror``/bsds500 if that is given, else from ``downloads``/bsds500, into which the archive is
-    downloaded and unpacked when missing. Raises ProgramError naming the photograph that is missing or not the pinned
-    one.
+    They are read from ``mirror``/bsds500 if it is given, else from ``downloads``/bsds500. If they are missing there,
+    the archive is downloaded and unpacked.
     """
     folder, sums = (mirror or downloads) / "bsds500", read_sums()
     if mirror is None and not folder.exists():
@@ -56,8 +55,8 @@ def load(downloads: Path, mirror: Path | None = None) -> list[NDArray[np.uint8]]
 def unpack(archive: Path, folder: Path, sums: dict[str, str]) -> None:
     """Copy the photographs named in ``sums`` out of a .tgz into ``folder``, each checked against its sha256.
 
-    Of a member's path only the last part counts, so none can leave ``folder``. Raises ProgramError if a photograph is
-    missing or differs, or if the archive is damaged.
+    Only the last part of a member's path counts, so none can leave ``folder``. Refuses an archive in which a photograph
+    is missing or differs.
     """
     missing = dict(sums)
     try:

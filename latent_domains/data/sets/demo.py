@@ -19,14 +19,14 @@ from latent_domains.data.lmdb_plans import Images, PlannedLmdb, plan_of_arrays
 from latent_domains.data.sets import glyphs, mnistm
 
 VERSION = 2
-"""Raised whenever the same seed gives other images or another order."""
+"""Increased whenever the same seed gives other images or another order."""
 
 SIDE = 28
 RENDERED = {"train": 5000, "test": 1000}
 """Images of each of the two rendered domains, the ten digits in equal numbers."""
 
 HANDWRITTEN_TRAIN = 1197
-"""The first so many handwritten digits are the target's training images, the other 600 its test images."""
+"""The first handwritten digits, so many, are the target's training images; the other 600 are its test images."""
 
 PHOTOGRAPHS = (
     ("sklearn", "datasets/images/china.jpg"),
@@ -42,7 +42,7 @@ PHOTOGRAPHS = (
 
 
 def plans(out: Path, seed: int) -> list[PlannedLmdb]:
-    """Return the six parts under ``out``/demo, two for each domain. Nothing is rendered before one of them is built.
+    """Plan the six LMDBs under ``out``/demo, two for each domain. Nothing is rendered before one of them is built.
 
     The seed draws the training images and their order; the test images are the same for all seeds.
     """

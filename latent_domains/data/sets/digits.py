@@ -17,25 +17,25 @@ from latent_domains.data.published_file import PublishedFile, read_contents
 from latent_domains.data.sets import bsds500, mnistm, urls
 
 VERSION = 1
-"""Raised whenever the same inputs and seed give other images or another order."""
+"""Increased whenever the same inputs and seed give other images or another order."""
 
 
 DOMAINS = {
     "digits": ("mnist", "mnistm", "usps"),
     "digits_hard": ("mnist", "mnistm", "usps", "inverted", "usps_bicubic", "usps_nearest"),
 }
-"""Of each dataset: the paper's, and one with inverted MNIST and USPS resized otherwise as domains more."""
+"""Domains of each dataset: the paper's; and these plus inverted MNIST and USPS resized in another way."""
 
 
 def plans(
     out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None, dataset: str = "digits"
 ) -> list[PlannedLmdb]:
-    """Return the parts of ``dataset`` in its folder of ``out``, two for each domain.
+    """Plan the LMDBs of ``dataset`` in its folder of ``out``, two for each domain.
 
     Nothing is read or downloaded before one of them is built. A domain has the same images in both datasets. The seed
-    draws the order of the training images and MNIST-M's patches among them; the test images are the same for all seeds.
-    MNIST-M blends each digit of MNIST's same half with a patch of any of the 500 photographs: they serve both halves,
-    with draws of their own. ``downloads`` keeps what is downloaded (default: ``out``/downloads).
+    draws the order of the training images and MNIST-M's patches in them; the test images are the same for all seeds.
+    MNIST-M blends each digit of the same half of MNIST with a patch of any of the 500 photographs; each half has its
+    own draws. ``downloads`` keeps downloaded files (default: ``out``/downloads).
     """
     downloads = downloads or out / "downloads"
     drawn = {"train": seed, "test": 0}
@@ -89,7 +89,7 @@ def plans(
 
 
 def parse_idx(data: bytes) -> NDArray[np.uint8]:
-    """Return what an IDX file of bytes holds: images (n×rows×columns, ink bright), or labels (n)."""
+    """Return the contents of an IDX file of bytes: images (n×rows×columns, ink bright), or labels (n)."""
     dimensions = data[3]
     sizes = np.frombuffer(data, ">u4", dimensions, offset=4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * dimensions).reshape(sizes.tolist())

@@ -48,7 +48,7 @@ class Glyph:
 
 
 def load_glyphs() -> list[list[Glyph]]:
-    """Return the glyphs of each digit 0-9. Raises ProgramError if matplotlib lacks one of FONTS."""
+    """Return the glyphs of each digit 0-9. Refuses a matplotlib without one of FONTS."""
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
     glyphs: list[list[Glyph]] = [[] for _ in ALL]
     for font, digits in FONTS.items():
@@ -84,9 +84,9 @@ def render(
 ) -> NDArray[np.float32]:
     """Render one digit for each entry of ``digits``: n×side×side, 0 ground to 1 ink, each shape drawn from ``rng``.
 
-    ``name`` labels the progress bar. Drawn evenly are: font; height 60-90 % of the side; width 75-125 % of the font's;
-    slant -0.3 to 0.3; rotation ±10°; shift ±8 % of the side; stroke 6-17 % of the side as far as the font allows; and a
-    smooth wobble of the outline of up to 4 % of the side.
+    ``name`` labels the progress bar. Drawn uniformly are: font; height 60-90 % of the side; width 75-125 % of the
+    font's; slant -0.3 to 0.3; rotation ±10°; shift ±8 % of the side; stroke 6-17 % of the side as far as the font
+    allows; and a smooth wobble of the outline of up to 4 % of the side.
     """
     images = np.empty((len(digits), side, side), np.float32)
     rows, columns = np.mgrid[0:side, 0:side].astype(np.float32) - (side - 1) / 2

@@ -26,12 +26,11 @@ def plans(
     allow_incomplete: bool = False,
     image_size: int = SEEN,
 ) -> list[PlannedLmdb]:
-    """Return a part for each domain under ``out``/SET; no image is read before its part is built.
+    """Plan an LMDB for each domain under ``out``/SET; no image is read before its LMDB is built.
 
-    ``seed`` draws the order of the records. Images are stored for nets that see squares of side ``image_size``: if that
-    is not SEEN, in a folder of their own. Raises ProgramError
-    with a table of what is missing and extra in the folder ``images``, unless ``allow_incomplete``; then a domain
-    without images has no part.
+    ``seed`` draws the order of the records. Images are stored for nets that see squares of side ``image_size``; if it
+    is not SEEN, they get a folder of their own. If images are missing or extra in the folder ``images``, the error has
+    a table of them; with ``allow_incomplete`` it is a note, and a domain without images gets no LMDB.
     """
     trees = read_domains(images, image_set)
     image_set = image_set.with_found(counted(trees))
@@ -59,9 +58,9 @@ def plans(
 
 
 def read_domains(root: Path, image_set: ImageSet) -> dict[str, ClassTree]:
-    """List the images of the domains' folders in ``root``, by domain. Hidden files and folders are passed over.
+    """List the images of the domains' folders in ``root``, by domain. Hidden files and folders are skipped.
 
-    Raises ProgramError if there are no such folders or several that could be meant, OSError if one cannot be read.
+    Refuses several folders that may be the same domain. Raises OSError if one cannot be read.
     """
     if not root.is_dir():
         raise ProgramError(f"{root}: no such folder, expected one that holds {', '.join(image_set.domains)}")
@@ -95,7 +94,7 @@ def counted(trees: dict[str, ClassTree]) -> dict[str, dict[str, int]]:
 
 
 def _named(folders: Iterable[Path], image_set: ImageSet, names: Sequence[str]) -> dict[str, Path]:
-    """Return the folders that are meant by ``names``. Raises ProgramError if two could be the same domain or class."""
+    """Return the folders of the ``names``. Refuses two folders that may be the same domain or class."""
     found: dict[str, Path] = {}
     for folder in folders:
         name = image_set.canonical(folder.name)
@@ -116,7 +115,7 @@ def entries(tree: ClassTree, image_set: ImageSet) -> list[Entry]:
 
 
 def _report_differences(image_set: ImageSet, root: Path, trees: dict[str, ClassTree], allow_incomplete: bool) -> None:
-    """Report what differs from the published set: as an error or, with ``allow_incomplete``, as a note."""
+    """Report differences from the published set: as an error or, with ``allow_incomplete``, as a note."""
     known = {domain: tree.of_classes(image_set.classes).found for domain, tree in trees.items()}
     for domain, found in known.items():
         print(f"{domain}: {found.counted()}", *found.left_out(), sep="\n", file=sys.stderr)
@@ -134,9 +133,9 @@ def _report_differences(image_set: ImageSet, root: Path, trees: dict[str, ClassT
 
 
 def differences(image_set: ImageSet, trees: dict[str, ClassTree]) -> list[tuple[str, str, str, str, str]]:
-    """Rows of domain, class, images found, images published, remark: for each class whose count differs.
+    """Return rows of domain, class, images found, images published, remark: for each class whose count differs.
 
-    A domain without images has one row, and so has each folder of no class.
+    A domain without images has one row, and so has each folder that is not a class.
     """
     rows, images = [], counted(trees)
     for domain, published in image_set.counts.items():

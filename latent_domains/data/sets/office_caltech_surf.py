@@ -15,15 +15,16 @@ from latent_domains.data.sets.urls import OFFICE_CALTECH_SURF
 NAME = "office_caltech_surf"
 
 VERSION = 1
-"""Raised whenever the same files and seed give other records or another order."""
+"""Increased whenever the same files and seed give other records or another order."""
 
 NORMALISE = "l1+z"
 
 
 def plans(out: Path, seed: int, mirror: Path | None = None, downloads: Path | None = None) -> list[PlannedLmdb]:
-    """Return a part for each domain in the folder NAME of ``out``. Nothing is read before one of them is built.
+    """Plan an LMDB for each domain in the folder NAME of ``out``. Nothing is read before one of them is built.
 
-    z is over all domains: Gong et al. have it for each by itself, which is an adaptation and left to the methods.
+    z is over all domains. Gong et al. compute it for each domain by itself; that is an adaptation, and left to the
+    methods.
     """
 
     @cache

