@@ -40,13 +40,13 @@ from latent_domains.networks.alexnet import FEATURES
 from latent_domains.networks.network import Pretrained
 
 VERSION = 1
-"""It is raised whenever a change gives other features for the same images and weights."""
+"""Increased whenever a change gives other features for the same images and weights."""
 
 _BATCH = 32
-"""Images that AlexNet takes at once."""
+"""Images in a batch of AlexNet."""
 
 USAGE = 10_000
-"""Images of each domain on which a record judges the latent domains."""
+"""Images of each domain from which a record judges the latent domains."""
 
 Row = tuple[str, NDArray[np.float32], int]
 """The name of an image's record, its features and its label."""
@@ -54,18 +54,21 @@ Row = tuple[str, NDArray[np.float32], int]
 
 @dataclass(frozen=True)
 class Extractor:
-    """What turns images into features."""
+    """Turns images into features."""
 
     origin: Mapping[str, str | int]
     """All that decides the features of an image."""
     rows: Callable[[Path, Dataset], Iterator[Row]]
-    """The features of each image of an LMDB, in its order. Raises ProgramError for a record of another kind."""
+    """Returns the features of each image of an LMDB, in its order."""
 
 
 def describe_pictures(
     name: str, images: TaskImages, like: Dataset, counts: Mapping[str, int], recipe: Recipe, made_by: str
 ) -> Dataset:
-    """Describe pictures as a dataset, with size, network and input of the pictures of ``like``."""
+    """Describe pictures as a dataset, with size, network and input of the pictures of ``like``.
+
+    ``counts`` are the stored pictures of each domain; ``made_by`` is the command that makes the LMDBs.
+    """
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     return replace(
         like,
@@ -86,7 +89,7 @@ def describe_pictures(
 
 
 def plan_pictures(lmdbs: Path, images: TaskImages, like: Dataset, **how: Any) -> dict[str, PlannedLmdb]:
-    """Plan an LMDB of each domain, in the folder ``lmdbs``, of pictures as ``like`` reads and stores them.
+    """Plan an LMDB of each domain, in the folder ``lmdbs``, of pictures read and stored as in ``like``.
 
     ``how`` are options of :func:`plan_of_images`.
     """
@@ -98,7 +101,7 @@ def plan_pictures(lmdbs: Path, images: TaskImages, like: Dataset, **how: Any) ->
 
 
 def fc7_dataset(images: Dataset) -> Dataset:
-    """Return the dataset of AlexNet's features of these images. Raises ProgramError if there is none."""
+    """Return the dataset of AlexNet's features of these images. Refuses a dataset without such features."""
     known = {data.features.images: data for data in DATASETS.values() if data.features and data.network != ANY_FEATURES}
     if DATASETS.get(images.name) != images or images.name not in known:
         raise ProgramError(f"dataset: got {images.name!r}, expected one with fc7 features: {', '.join(known)}")
@@ -106,7 +109,7 @@ def fc7_dataset(images: Dataset) -> Dataset:
 
 
 def backbone_dataset(images: Dataset, weights: Pretrained, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """Return the dataset of a network's features of these pictures; its name tells the weights.
+    """Return the dataset of a network's features of these pictures; its name contains the weights.
 
     It may be one of ours.
     """
@@ -118,17 +121,12 @@ def backbone_dataset(images: Dataset, weights: Pretrained, backbone: OnnxBackbon
 
 
 def style_dataset(images: Dataset, size: int, made_by: str) -> Dataset:
-    """Return the dataset of the statistics of style (``size`` numbers) by which
-    latent domains of these images are found.
-    """
+    """Return the dataset of the statistics of style (``size`` numbers) for latent domains of these images."""
     return _dataset(images, STYLE, Features(images.name, "lite0_style"), size, made_by)
 
 
 def onnx_dataset(images: Dataset, kind: str, backbone: OnnxBackbone, made_by: str) -> Dataset:
-    """Return the dataset of an ONNX model's features.
-
-    Raises ProgramError if its name is one of ours, or cannot be part of a folder's name.
-    """
+    """Return the dataset of an ONNX model's features. Refuses a ``kind`` whose dataset's name is one of ours."""
     if not is_folder_name(name := f"{images.name}_{kind}"):
         raise ProgramError(f"--name: found {kind!r}, expected a part of a folder's name")
     if name in DATASETS or kind == STYLE:
@@ -143,10 +141,7 @@ def _dataset(images: Dataset, kind: str, features: Features, size: int, made_by:
 
 
 def alexnet_extractor(weights: Path) -> Extractor:
-    """AlexNet's fc7, before its ReLU, by Caffe. The net is loaded at the first use.
-
-    Raises ProgramError if ``weights`` are missing and, at the first use, if they are not AlexNet's.
-    """
+    """Return AlexNet's fc7, before its ReLU, computed by Caffe. The net is loaded at the first use."""
     expect_caffemodel(weights)
     net_once = cache(lambda: load_net(weights))
 
@@ -163,7 +158,7 @@ def alexnet_extractor(weights: Path) -> Extractor:
 
 
 def load_net(weights: Path) -> caffe.Net:
-    """Return the net that extracts fc7. Raises ProgramError if ``weights`` are not AlexNet's."""
+    """Return the net that extracts fc7."""
     net = caffe.Net(str(ROOT / FC7_NET), caffe.TEST)
     check_weights(weights, [net], list(net.params))
     with for_caffe(weights) as file:
@@ -194,7 +189,7 @@ def plan_features(
 ) -> list[PlannedLmdb]:
     """Plan an LMDB of ``features`` for each LMDB of ``images`` of the domains.
 
-    Raises ProgramError if an LMDB of images is missing.
+    ``data`` is the folder of the images' LMDBs, ``out`` that of the new ones.
     """
 
     def part(source: str, target: str) -> PlannedLmdb:
@@ -224,7 +219,7 @@ def plan_features(
 
 
 def _datums(lmdb: Path, rows: Iterator[Row]) -> Iterator[tuple[str, Datum]]:
-    """Name and Datum of each row. Raises ProgramError if a number is not finite."""
+    """Yield name and Datum of each row. Refuses numbers that are not finite."""
     for name, row, label in rows:
         if not np.isfinite(row).all():
             raise ProgramError(f"{lmdb}: the features of {name!r} are not finite: the weights are damaged")

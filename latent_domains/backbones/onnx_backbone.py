@@ -17,7 +17,7 @@ from latent_domains.models.onnx_file import Runtime, with_outputs
 Order = Literal["bgr", "rgb"]
 
 NAMED = 5
-"""A message names so many values of a graph."""
+"""The most values of a graph that a message names."""
 
 
 class OnnxBackbone:
@@ -29,8 +29,7 @@ class OnnxBackbone:
     channels: after that row come the channels' means, then their standard deviations. These are the last ``early_size``
     of all ``row_size`` numbers.
 
-    ``name`` is the model's name in messages, ``weights`` a hash of its weights. Raises ProgramError if the model has no
-    such values.
+    ``name`` is the model's name in messages, ``weights`` a hash of its weights. Refuses values that the model lacks.
     """
 
     def __init__(
@@ -127,7 +126,7 @@ class OnnxBackbone:
 
 
 def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
-    """Name of the model's only input and the side of the square that it takes."""
+    """Return the name of the model's only input and the side of the square that it takes."""
     weights = {one.name for one in model.graph.initializer}
     inputs = [one for one in model.graph.input if one.name not in weights]
     if len(inputs) != 1:
@@ -147,9 +146,7 @@ def _input(where: str, model: ModelProto, crop: int | None) -> tuple[str, int]:
 
 
 def _value(where: str, model: ModelProto, name: str | None) -> str:
-    """Return the value of this ``name``, or the first output of the node of this
-    name; for None the model's only output.
-    """
+    """Return the value of this ``name``, or the first output of the node of this name; for None the only output."""
     if name is None:
         outputs = [one.name for one in model.graph.output]
         if len(outputs) != 1:

@@ -1,4 +1,4 @@
-"""The shallow baselines (:mod:`latent_domains.baselines`) by the names that tables, records and command lines have."""
+"""The shallow baselines (:mod:`latent_domains.baselines`), by their names in tables, records and command lines."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +15,7 @@ UNADAPTED = ("1nn", "svm", "logistic")
 """Those that learn from the sources alone."""
 
 SEEDLESS = ("gfk", "1nn", "1nn_own_z", "svm", "logistic", "logistic_own_z")
-"""Those without random numbers: one run counts for all seeds of a table, unless each seed has data of its own."""
+"""Those without random numbers: one run counts for all seeds of a table, unless each seed has its own data."""
 
 BASELINES = {
     "gong2013": "Gong et al.",
@@ -27,31 +27,31 @@ BASELINES = {
     "logistic": "logistic regression",
     "logistic_own_z": "logistic regression, each side standardised by itself",
 }
-"""All by their names, and how a report calls them."""
+"""All by their names, with the names that reports use."""
 
 ON_A_RUN = {
     "spread": "the trained head, its predictions spread over neighbours",
     "spread_net": "the fine-tuned net, its predictions spread over neighbours",
 }
-"""What is made of a run, on features or of a whole net, by its name in a record, and how a report calls it."""
+"""What is computed from a run, on features or of a whole net: its name in a record, and the name that reports use."""
 
 VARIANTS = ("ensemble", "matching")
-"""How the discovered domains are used: all, weighted for each sample, or the one nearest to the target alone."""
+"""How the discovered domains are used: all, weighted for each sample, or only the one nearest to the target."""
 
 CLASSIFIERS = ("1nn", "svm")
-"""In the kernel: the nearest neighbour, as its authors have it, or a linear SVM."""
+"""The classifier in the kernel: the nearest neighbour, as in the paper of the kernel, or a linear SVM."""
 
 NORMALISATIONS = ("z", "none")
-"""Of the features before they are classified: each feature of mean 0 and variance 1, or as stored."""
+"""Normalisation of the features before they are classified: each to mean 0 and variance 1, or as stored."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline and its options; None stands for the method's own.
+    """A baseline and its options; None means the method's default.
 
-    ``k`` is the number of latent domains (None: by cross-validation), ``classifier`` that in the kernel, ``dimension``
-    that of the kernel's subspaces (None: by the subspace disagreement measure), ``limit`` the records of each source
-    and target to learn from (None: all).
+    ``k`` is the number of latent domains (None: by cross-validation), ``classifier`` the classifier in the kernel,
+    ``dimension`` that of the kernel's subspaces (None: by the subspace disagreement measure), ``limit`` the records of
+    each source and target to learn from (None: all).
     """
 
     method: Literal[*BASELINES]

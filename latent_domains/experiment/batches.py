@@ -1,4 +1,4 @@
-"""How many images of each domain make a training batch."""
+"""Compute how many images of each domain a training batch has."""
 
 import shlex
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ FEWEST = 2
 
 
 def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, int]:
-    """Rows of each of the experiment's parts (sources or their undivided mixture, then targets) in one batch.
+    """Return the rows of each part (sources or their undivided mixture, then targets) in one batch.
 
-    ``counts`` is the number of images of each part, needed for ``by_size``. A mixture has the share of all its
-    domains. Remaining rows go to the largest remainders, the first domain first.
-    Raises ProgramError if the batch is too small to hold FEWEST images of every part.
+    ``counts`` is the number of images of each part, needed for ``by_size``. A mixture has the share of all its domains.
+    Remaining rows go to the largest remainders, the first domain first. Refuses a batch without room for FEWEST images
+    of each domain.
     """
     parts, size = experiment.batch_inputs, experiment.recipe.batch_size
     domains = {
@@ -38,7 +38,7 @@ def batch_sizes(experiment: Experiment, counts: Mapping[str, int]) -> dict[str, 
 
 
 def _shared_out(size: int, weights: Mapping[str, int]) -> dict[str, int]:
-    """Rows of each part where ``size`` of them are shared out by the parts' weights."""
+    """Divide ``size`` rows among the parts by their weights."""
     _check(size, len(weights))
     total = sum(weights.values())
     exact = {part: size * weight / total for part, weight in weights.items()}
@@ -62,9 +62,7 @@ def _check(size: int, domains: int) -> None:
 
 
 def published_counts(experiment: Experiment) -> dict[str, int]:
-    """Return the published number of images of each of the experiment's parts; of
-    a mixture, what its shares make of them.
-    """
+    """Return the published number of images of each part; of a mixture, as many as its shares allow."""
     counts = dict(experiment.data.counts)
     if experiment.task.undivided:
         of_sources, (mixture,) = [counts[source] for source in experiment.sources], experiment.task.source_inputs
@@ -78,9 +76,7 @@ def is_joined(experiment: Experiment, part: str) -> bool:
 
 
 def join_options(experiment: Experiment, data: Path, part: str) -> list[str]:
-    """Return the command line of ``python -m tools.join_lmdbs`` for such a
-    part; ``data`` is the folder of the LMDBs.
-    """
+    """Return the arguments of ``python -m tools.join_lmdbs`` for such a part; ``data`` is the folder of the LMDBs."""
     shares = ["--shares", shares_text(experiment.task.mixture.values())] if experiment.task.shares else []
     domains = map(experiment.data.train_lmdb, experiment.task.mixture)
     return [*shares, *(from_root(data / name) for name in (*domains, experiment.data.train_lmdb(part)))]

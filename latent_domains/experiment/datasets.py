@@ -1,6 +1,6 @@
 """The datasets: domains, image geometry, network and the paper's training recipe (section 4.1).
 
-Where the paper, the work it refers to and the authors' published files differ, docs/differences.md says so.
+docs/differences.md lists where the paper, the work it refers to and the authors' published files differ.
 """
 
 from dataclasses import asdict, dataclass, field, replace
@@ -20,26 +20,26 @@ from latent_domains.experiment.recipe import Recipe
 from latent_domains.networks.network import Network
 
 SMALLEST_TEST_BATCH = 16
-"""Images that a test takes at once at least, if there are as many: smaller batches leave most threads idle."""
+"""Fewest images of a test batch, if there are as many: smaller batches leave most threads idle."""
 
 PICTURE_SHAPE = (3, 256, 256)
-"""Our datasets store pictures in this shape, and backbones take it."""
+"""The shape of stored pictures in our datasets, and of the pictures that backbones take."""
 
 STYLE_IS_OF = f"they are made of pictures of {by(PICTURE_SHAPE)}"
-"""Why there may be no statistics of style."""
+"""Explains why there may be no statistics of style."""
 
 STYLE = "style"
-"""The kind of features that latent domains of pictures are found by before training."""
+"""Name of the features by which latent domains of pictures are found before training."""
 
 _MOST_CLASSES = 100_000
-"""Beyond it a classifier may have more weights than Caffe's 32 bits can count."""
+"""With more classes a classifier may have more weights than Caffe's 32 bits can count."""
 
 
 @dataclass(frozen=True)
 class Features:
-    """Records that are features: ``backbone`` makes them of the images of the dataset ``images``.
+    """Records that are features: ``backbone`` makes them from the images of the dataset ``images``.
 
-    ``images`` is None where they came as features. The last ``early`` numbers of a record are statistics of the
+    ``images`` is None if only the features are known. The last ``early`` numbers of a record are statistics of the
     backbone's early blocks.
     """
 
@@ -52,17 +52,19 @@ class Features:
 class Dataset:
     """A set of domains that share classes and geometry.
 
-    ``stored_shape`` is channels, height, width of the records; ``crop`` the side of the square the network sees of them
-    (a random one in training, the central one otherwise; None: all of it), mirrored at random in training where
-    ``mirror`` says so. Pixels enter as (value - ``mean``) * ``scale``, with one mean for each channel (B, G, R).
-    ``test_split`` says whether each domain has a test LMDB of its own (``<domain>_test``); where it is false the
-    target is tested on the images it was trained on, without their labels (the transductive protocol). ``counts``
-    and ``test_counts`` are the published numbers of images each domain has and is tested on. ``usage_images`` limits
-    the images of each domain on which domain usage is measured; ``test_batch_limit`` the memory of a test pass.
-    ``made_by`` is a command that builds the LMDBs; it can be spelt in several ways, so it is no part of what makes two
-    datasets the same. ``unlabelled`` are domains without labels: they can be targets, and no accuracy is
-    measured on them. ``features`` says what the records are if they are no images. ``folder`` is that of the LMDBs in a
-    data folder (None: the name), of images stored in another size. ``reading`` says how files became pixels.
+    ``stored_shape`` is channels, height, width of the records; ``crop`` the side of the square that the network sees (a
+    random one in training, the central one in tests; None: all of it), mirrored at random in training if ``mirror``.
+    Pixels enter as (value - ``mean``) * ``scale``, with one mean for each channel (B, G, R).
+
+    ``test_split`` says whether each domain has its own test LMDB (``<domain>_test``); if not, the target is tested on
+    the images it was trained on, without their labels (the transductive protocol). ``counts`` and ``test_counts`` are
+    the published numbers of training and test images of each domain. ``usage_images`` limits the images of each domain
+    on which domain usage is measured; ``test_batch_limit`` limits the memory of a test pass.
+
+    ``made_by`` is a command that builds the LMDBs. Comparisons ignore it: equivalent commands can be written
+    differently. ``unlabelled`` are domains without labels: they can be targets, but no accuracy is measured on them.
+    ``features`` describes records that are not images. ``folder`` is the folder of the LMDBs in a data folder if images
+    are stored in another size (None: the name). ``reading`` decides how files became pixels.
     """
 
     name: str
@@ -95,7 +97,7 @@ class Dataset:
 
     @property
     def images(self) -> str:
-        """The dataset of the images: this one, or that of which the records are features."""
+        """The dataset of the images: this one, or the one whose images the features were made from."""
         return (self.features and self.features.images) or self.name
 
     @property
@@ -105,7 +107,7 @@ class Dataset:
 
     @property
     def style_made_by(self) -> str:
-        """The command that makes those statistics; empty where there are none, for images that are no pictures."""
+        """The command that makes those statistics; empty if there are none, as for images that are not pictures."""
         images = DATASETS.get(self.images, self)
         # Features of a set that is not known here, and images of another size, may come from pictures.
         if images.name == self.images and not images.folder and images.stored_shape != PICTURE_SHAPE:
@@ -139,23 +141,23 @@ class Dataset:
         return self.preprocessing.shape
 
     def train_lmdb(self, domain: str) -> str:
-        """LMDB of the training images of a domain, or of a mixture ``a+b``, relative to the data folder."""
+        """Return the LMDB of the training images of a domain, or of a mixture ``a+b``, relative to the data folder."""
         return f"{self.lmdbs}/{domain}_train" if self.test_split else f"{self.lmdbs}/{domain}"
 
     def test_lmdb(self, domain: str) -> str:
-        """LMDB of the images a domain is tested on, relative to the data folder."""
+        """Return the LMDB of a domain's test images, relative to the data folder."""
         return f"{self.lmdbs}/{domain}_test" if self.test_split else f"{self.lmdbs}/{domain}"
 
     def test_count(self, domain: str) -> int:
-        """Published number of images a domain is tested on."""
+        """Return the published number of a domain's test images."""
         return (self.test_counts or self.counts)[domain]
 
     def test_batches(self, count: int) -> tuple[int, int]:
-        """Batch size and number of the batches of a test pass along training over ``count`` images.
+        """Return batch size and number of batches of a test pass during training over ``count`` images.
 
         Caffe's passes have whole batches. The size is the one from SMALLEST_TEST_BATCH to ``test_batch_limit`` that
-        leaves out the fewest images: none, if one of these divides ``count``; else the next pass begins with those
-        that this one left out. The record's accuracy is of all images in any case.
+        omits the fewest images: none if a size divides ``count``; else the next pass begins with the images that this
+        one omitted. The record's accuracy always uses all images.
         """
         largest = min(count, self.test_batch_limit)
         sizes = range(min(SMALLEST_TEST_BATCH, largest), largest + 1)
@@ -236,11 +238,11 @@ HEADS: dict[str, dict[str, Any]] = {
     # That of the paper on PACS, with a batch as on fc7 features.
     "paper": {"iterations": 1200, "batch_size": 256, "batch_split": "equally", "weight_decay": 1e-6, "lambda_m": 0.0},
 }
-"""What a recipe for features becomes with another head than the dataset's."""
+"""Changes of a recipe for features with another head than the dataset's."""
 
 
 def with_head(recipe: Recipe, head: str) -> Recipe:
-    """Return a recipe for features with a head; nothing is tested before the end, whatever came out."""
+    """Return a recipe for features with another head. It tests only after the last iteration."""
     if recipe.head == head:
         return recipe
     changed = replace(recipe, head=head, **HEADS[head])
@@ -248,10 +250,10 @@ def with_head(recipe: Recipe, head: str) -> Recipe:
 
 
 _LITE0 = with_head(replace(_PACS, solver_mode="CPU"), "linear")
-"""Ours, for Lite0's features of any pictures."""
+"""Our recipe for Lite0's features of any pictures."""
 
 _MEAN = (104.0, 117.0, 123.0)
-"""Of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
+"""Mean of ImageNet's pixels, B, G, R, as Caffe's models subtract it."""
 
 
 _OFFICE31_DATA = Dataset(
@@ -299,7 +301,7 @@ _PACS_DATA = Dataset(
 
 
 def as_features(images: Dataset, kind: str, network: str, size: int, features: Features, **changes: Any) -> Dataset:
-    """Return the same domains as records of ``size`` features of a ``kind``, called IMAGES_KIND."""
+    """Return the same domains as records of ``size`` features of a ``kind``, named IMAGES_KIND."""
     return replace(
         images,
         **{
@@ -325,9 +327,7 @@ def _fc7(images: Dataset) -> Dataset:
 
 
 def on_lite0(images: Dataset, recipe: Recipe, made_by: str | None = None) -> Dataset:
-    """Return the same domains as EfficientNet-Lite0's features of the central
-    crop and statistics of two early blocks.
-    """
+    """Return the same domains as EfficientNet-Lite0's features of the central crop and statistics of early blocks."""
     made_by = made_by or f"python -m tools.extract_features {images.name} --backbone lite0"
     features = Features(images.name, "lite0", early=80)
     return as_features(images, "lite0", ANY_FEATURES, 1280 + 80, features, recipe=recipe, made_by=made_by)
@@ -409,14 +409,14 @@ DATASETS = {
 
 
 def named(name: str) -> Dataset:
-    """Return the dataset of the paper that is called so. Raises ProgramError if there is none."""
+    """Return the dataset of the paper with this name."""
     if name not in DATASETS:
         raise ProgramError(f"dataset: got {name!r}, expected one of {', '.join(DATASETS)}, or FILE.json")
     return DATASETS[name]
 
 
 def find_dataset(text: str) -> Dataset:
-    """Return a dataset by its name, or the one that a file describes. Raises ProgramError if there is none."""
+    """Return the dataset of this name, or the one that this file describes."""
     if not text.endswith(".json"):
         return named(text)
     file = path(text)
@@ -429,27 +429,25 @@ def find_dataset(text: str) -> Dataset:
 
 
 def of_network(network: str) -> Dataset:
-    """Return the dataset whose images suit a network, for that network."""
+    """Return the dataset whose images fit a network, adapted to that network."""
     return _entering(DATASETS[NETWORKS[network].images], network)
 
 
 def input_of(network: Network) -> Preprocessing:
-    """Return how images become a network's input, of its usual size."""
+    """Return how images become a network's input, at its usual size."""
     return network.pixels or DATASETS[network.images].preprocessing
 
 
 def _entering(data: Dataset, network: str) -> Dataset:
-    """Return a dataset for another network: its images become what the network takes."""
+    """Return a dataset for another network, with the preprocessing of that network."""
     form = input_of(NETWORKS[network])
     return replace(data, network=network, crop=form.crop, mean=form.mean, scale=form.scale)
 
 
 def adapted(data: Dataset, network: str | None, image_size: int | None) -> Dataset:
-    """Return a dataset for a network (None: its own) that sees squares of side
-    ``image_size`` (None: the network's usual one).
+    """Return a dataset for a network (None: its own) that sees squares of side ``image_size`` (None: the usual one).
 
     Images of another size are in separate LMDBs, stored smaller or larger in the same proportion.
-    Raises ProgramError naming the setting that does not fit.
     """
     if network not in (None, *NETWORKS):
         raise ProgramError(f"network: found {network!r}, expected one of {', '.join(NETWORKS)}")
@@ -477,17 +475,14 @@ def adapted(data: Dataset, network: str | None, image_size: int | None) -> Datas
 
 
 def from_json(values: Any) -> Dataset:
-    """Return the dataset that :meth:`Dataset.to_json` described.
-
-    Raises ProgramError for missing or unknown keys, for values of another type, and for what does not go together.
-    """
+    """Return the dataset that :meth:`Dataset.to_json` described. Refuses values that contradict each other."""
     data = checked(Dataset, values, "dataset")
     _check(data)
     return data
 
 
 def is_folder_name(name: str) -> bool:
-    """Say whether a folder of this name can lie in another one, and a terminal print it."""
+    """Say whether a folder can have this name, and a terminal can print it."""
     return name not in ("", ".", "..") and "/" not in name and harmless(name) == name
 
 

@@ -1,8 +1,8 @@
-"""One experiment of the paper as data: what is learnt from what, by which method, recipe and net, with which seed.
+"""One experiment of the paper as data: the task, the method, the recipe, the net and the seed.
 
-Each part has its own settings, and their types have their bounds. The nets (:mod:`latent_domains.nets`) are functions
-of an :class:`Experiment`. Command lines and tables name the settings alone (SETTINGS): :func:`make_experiment` finds
-the parts.
+Each part has its own settings, whose types have their bounds. The nets (:mod:`latent_domains.nets`) are functions of an
+:class:`Experiment`. Command lines and tables use only the settings' names (SETTINGS): :func:`make_experiment` finds the
+parts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,14 +23,14 @@ from latent_domains.experiment.parts import SHORT, Net, Task, short
 from latent_domains.experiment.recipe import Recipe
 
 SCHEMA = 2
-"""Of an experiment as JSON. A new setting needs no other: what is absent has its default."""
+"""Version of an experiment as JSON. New settings do not change it: a missing setting has its default."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A point of the paper's tables; build it with :func:`make_experiment`, which checks and fills in.
+    """A point of the paper's tables; build it with :func:`make_experiment`, which checks and completes it.
 
-    ``recipe`` is the one that is used, whatever the dataset's is.
+    ``recipe`` is the one that is used, which may differ from the dataset's.
     """
 
     task: Task
@@ -74,12 +74,12 @@ class Experiment:
 
     @property
     def k(self) -> int:
-        """The number of source domains that the normalisation knows; 0 without mDA."""
+        """The number of source domains in the normalisation; 0 without mDA."""
         return self.method.source_domains(len(self.sources))
 
     @property
     def k_target(self) -> int:
-        """The number of target domains that it knows."""
+        """The number of target domains in the normalisation."""
         return self.method.k_target
 
     @property
@@ -94,13 +94,13 @@ class Experiment:
 
     @property
     def style_lmdbs(self) -> tuple[str, ...]:
-        """LMDBs of the statistics of style, relative to the data folder; none where they are not read."""
+        """LMDBs of the statistics of style, relative to the data folder; none if they are not read."""
         sources = self.sources if self.method.reads_style else ()
         return tuple(f"{self.data.style}/{PurePath(self.data.train_lmdb(source)).name}" for source in sources)
 
     @property
     def batch_inputs(self) -> tuple[str, ...]:
-        """All that a training batch is read from, in the order of its rows: the sources, then the targets."""
+        """The parts that a training batch is read from, in the order of its rows: the sources, then the targets."""
         return (*self.task.source_inputs, *(self.targets if self.method.sees_target else ()))
 
     @property
@@ -116,7 +116,7 @@ class Experiment:
 
     @property
     def title(self) -> str:
-        """The method and what was chosen for it, for tables and pictures."""
+        """The method and its options, for tables and pictures."""
         task, method, chosen = self.task, self.method, self.settings.items()
         texts = [
             method.title,
@@ -129,7 +129,7 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """A folder name that says what differs from the dataset's default experiment."""
+        """A folder name that contains the differences from the dataset's default experiment."""
         usual = _usual(
             self.task.data, type(self.method), self.sources, self.targets, self.net.network, self.recipe.head
         )
@@ -144,9 +144,7 @@ class Experiment:
         return "_".join([*parts, f"seed{self.seed}"])
 
     def to_json(self) -> dict[str, Any]:
-        """Return all that :func:`from_json` needs: the dataset by its name, or
-        described in full if it is none of DATASETS.
-        """
+        """Return all that :func:`from_json` needs: the dataset by its name, or completely if it is not in DATASETS."""
         task = _fields(self.task)
         data = task.pop("data")
         ours = DATASETS.get(data.name)
@@ -198,7 +196,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[str, bool, Any, str]]:
 
 @dataclass(frozen=True)
 class Setting:
-    """A field that users choose by its name, of which ``part``; ``default`` is None where it depends on the dataset."""
+    """A field that users choose by its name, of ``part``; ``default`` is None if it depends on the dataset."""
 
     part: type
     type: Any
@@ -235,15 +233,14 @@ SETTINGS: dict[str, Setting] = {
 
 
 def methods_of(data: Dataset) -> tuple[str, ...]:
-    """Return the methods that a dataset's network knows: some nets are not trained without normalisation."""
+    """Return the methods that a dataset's network supports: some nets cannot be trained without normalisation."""
     return tuple(method for method in METHODS if method != "plain" or NETWORKS[data.network].plain)
 
 
 def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Experiment:
-    """Check the settings that were chosen, by the names of SETTINGS, and fill in the paper's values for what is None.
+    """Check the settings, by the names of SETTINGS, and replace None by the paper's values.
 
-    ``domains`` is the Path of a CSV file, which is read: its number of domains is the usual k.
-    Raises ProgramError naming the setting, what was found and what was expected.
+    ``domains`` is the Path of a CSV file, which is read: its number of domains is the default of k.
     """
     data = dataset if isinstance(dataset, Dataset) else datasets.named(dataset)
     chosen = {name: value for name, value in settings.items() if value is not None}
@@ -260,10 +257,7 @@ def make_experiment(dataset: str | Dataset, method: str, **settings: Any) -> Exp
 
 
 def from_json(values: Any) -> Experiment:
-    """Return the experiment that :meth:`Experiment.to_json` wrote.
-
-    Raises ProgramError for unknown keys, and for values of another type or out of range.
-    """
+    """Return the experiment that :meth:`Experiment.to_json` wrote."""
     values = _object(values, "experiment")
     if (found := values.get("schema")) != SCHEMA:
         raise ProgramError(f"experiment: schema: found {found!r}, expected {SCHEMA}")
@@ -279,12 +273,12 @@ def from_json(values: Any) -> Experiment:
 
 
 def _defaults(part: type) -> dict[str, Any]:
-    """Return the values of fields that were added later: what is absent was not yet a choice."""
+    """Return the values of fields that were added later, for files that lack them."""
     return {field.name: field.default for field in fields(part) if field.default is not MISSING}
 
 
 def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any]]:
-    """Return what two experiments do not have in common: the setting, and its value in each (None: it has none)."""
+    """Return the settings in which two experiments differ, with both values (None: the experiment lacks it)."""
     found, wanted = there.settings, here.settings
     names = dict.fromkeys([*wanted, *found])
     different = [(name, found.get(name), wanted.get(name)) for name in names if found.get(name) != wanted.get(name)]
@@ -299,7 +293,7 @@ def differences(there: Experiment, here: Experiment) -> list[tuple[str, Any, Any
 
 
 def _made(data: Dataset, method: Any, chosen: Mapping[str, Any]) -> Experiment:
-    """Return the experiment with what was ``chosen``, by the names of fields; the rest is as usual."""
+    """Return the experiment with the ``chosen`` fields; the rest has its defaults."""
     kind = _kind(method)
     first = {name: checked(SETTINGS[name].type, chosen[name], name) for name in _DECIDE if name in chosen}
     usual = _usual(data, kind, *map(first.get, _DECIDE))
@@ -308,7 +302,7 @@ def _made(data: Dataset, method: Any, chosen: Mapping[str, Any]) -> Experiment:
 
 
 _DECIDE = ("sources", "targets", "network", "head")
-"""Settings that defaults of others depend on."""
+"""Settings on which other defaults depend."""
 
 _Part = TypeVar("_Part", Task, Method, Recipe, Net)
 
@@ -327,7 +321,7 @@ def _usual(
     network: str | None,
     head: str | None,
 ) -> dict[str, Any]:
-    """Return the default of every field of every part; with targets alone, all other domains are sources."""
+    """Return the default of every field of every part; if only targets are given, all other domains are sources."""
     targets = data.targets if targets is None else targets
     if sources is None:
         others = tuple(domain for domain in data.domains if domain not in targets)
@@ -348,7 +342,7 @@ def _usual(
 
 
 def _refuse_settings_of_others(experiment: Experiment, chosen: Mapping[str, Any]) -> None:
-    """Raise ProgramError for a setting that was chosen, other than by default, and the method does not have."""
+    """Raise ProgramError for a setting that was chosen (not its default) and that the method lacks."""
     method, has = experiment.method, {"k": experiment.k, "k_target": experiment.k_target}
     for name in chosen:
         if name not in _OF_METHODS or name in vars(method):
@@ -380,5 +374,5 @@ def _object(found: Any, where: str) -> dict[str, Any]:
 
 
 def _fields(part: Any) -> dict[str, Any]:
-    """Return what makes an experiment another one."""
+    """Return the fields that distinguish two experiments."""
     return {field.name: getattr(part, field.name) for field in fields(part) if field.compare}

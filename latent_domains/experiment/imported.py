@@ -16,7 +16,7 @@ from latent_domains.experiment.networks import ANY_FEATURES
 PROGRAM = "tools.import_features"
 
 VERSION = 1
-"""Raised whenever the same files give other records or another order."""
+"""Increased whenever the same files give other records or another order."""
 
 
 def build(
@@ -29,11 +29,11 @@ def build(
     *,
     force: bool,
 ) -> Path:
-    """Build what is missing of a dataset in the folder ``out`` and return its description.
+    """Build the missing files of a dataset in the folder ``out`` and return its description.
 
-    The last domain is the target. The labels of ``domains`` are from 0; ``how`` is one of NORMALISATIONS. Raises
-    ProgramError if the folder's name is a dataset's of ours, or if something else is in its place, unless ``force``
-    allows to replace it.
+    The last domain is the target. The labels of ``domains`` begin at 0; ``how`` is one of NORMALISATIONS; ``names`` are
+    the classes. Refuses the name of one of our datasets as the folder's name, and other files at its place, unless
+    ``force``.
     """
     data = _dataset(out.name, domains, classes, made_by)
     description = out / "dataset.json"
@@ -64,7 +64,7 @@ def _dataset(name: str, domains: Mapping[str, LabelledFeatures], classes: int, m
 
 
 def _parts(out: Path, domains: Mapping[str, LabelledFeatures], names: tuple[str, ...], how: str) -> list[PlannedLmdb]:
-    """Return a part for each domain; z makes what is in each of them depend on all files."""
+    """Plan an LMDB for each domain; with z each of them depends on all files."""
     digests = {
         domain: hashlib.sha256(rows.features.tobytes() + rows.labels.tobytes()).hexdigest()
         for domain, rows in domains.items()

@@ -1,6 +1,6 @@
-"""The methods of the paper's tables, then our controls: each is a class with the settings that it alone has.
+"""The methods of the paper's tables, then our controls: each is a class with its own settings.
 
-A new method is a class and its entry of METHODS. What others ask of a method are attributes of :class:`Method`.
+A new method is a class and its entry in METHODS. Other modules read the attributes of :class:`Method`.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from latent_domains.common.program import ProgramError
 from latent_domains.common.validation import Help, Proportion, Rate, Weight
 
 Way = tuple[str, dict[str, Any]]
-"""The name of a way to give each source image a domain (:mod:`latent_domains.domains.assign`), and its options."""
+"""A way to give each source image a domain (:mod:`latent_domains.domains.assign`): its name, and its options."""
 
 BRANCH_NORMS = {
     "none": "no normalisation in the branch",
@@ -23,10 +23,10 @@ BRANCH_NORMS = {
 """What BN normalises in a branch that predicts domains (:class:`Aligned`), and the words in titles."""
 
 BRANCH_INPUTS = {"final": "", "early": "branch on early statistics"}
-"""What a branch reads where the records are features of a backbone, and the words in titles."""
+"""The input of a branch if the records are features of a backbone, and the words in titles."""
 
 _MOST_DOMAINS = 256
-"""More domains than images in a batch are of no use, and they take memory."""
+"""More domains than images in a batch are useless, and need memory."""
 
 _Domains = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
 
@@ -35,11 +35,11 @@ _Domains = Annotated[int, Interval(ge=1, le=_MOST_DOMAINS)]
 class Method:
     """How domains are aligned.
 
-    ``title`` is how tables and pictures call it, ``colour`` that of its lines. ``normalisation`` stands behind the
+    ``title`` is its name in tables and pictures, ``colour`` the colour of its lines. ``normalisation`` follows the
     layers: none, plain "bn", or "mda" with ``source_domains`` and ``k_target`` domains. ``has_branch``: whether a side
     branch predicts the domains of source images; ``is_latent``: whether their number is a choice; ``reads_style``:
     whether they are found by the pictures' style; ``fixed_labels``: whether an image has the same domain label in each
-    epoch; ``domains``: which file says domains (:class:`DomainsFromFile`).
+    epoch; ``domains``: the file with the domains (:class:`DomainsFromFile`).
     """
 
     name: ClassVar[str]
@@ -54,7 +54,7 @@ class Method:
     domains = ""
 
     def source_domains(self, sources: int) -> int:
-        """Return the number of source domains that the normalisation knows, out of the number of sources."""
+        """Return the number of source domains in the normalisation, for this number of sources."""
         raise NotImplementedError
 
     @property
@@ -69,17 +69,17 @@ class Method:
 
     @property
     def finds_domains(self) -> bool:
-        """Whether it finds latent source domains, by a branch or before training, by style or in a file."""
+        """Whether it finds latent source domains, by a branch, or before training by style or from a file."""
         return self.has_branch or self.reads_style or bool(self.domains)
 
     @property
     def labelled_share(self) -> float:
-        """The share of source images whose domain, or cluster of style, the branch is told."""
+        """The share of source images whose domain, or style cluster, the branch sees."""
         return 0.0
 
     @property
     def has_domain_labels(self) -> bool:
-        """Whether the branch is told any."""
+        """Whether the branch sees any."""
         return self.labelled_share > 0 or bool(self.domains)
 
     def reads_domain_labels(self, undivided: bool) -> bool:
@@ -93,7 +93,7 @@ class Method:
 
     @property
     def divides(self) -> Way | None:
-        """Where the domains come from in each of which ``equal_classes`` holds; None: in each part of the sources."""
+        """The source of the domains in which ``equal_classes`` balances classes; None: the parts of the sources."""
         return None
 
 
@@ -127,11 +127,11 @@ class Dial(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class Aligned(Method):
-    """Methods that tell source domains apart, and target domains if there are several.
+    """Methods that distinguish source domains, and target domains if there are several.
 
-    Several targets are latent: a branch of their own predicts them, in tests too. ``branch_norm`` "layers" is how we
-    read the paper: BN behind each layer of the branch that has parameters, except the last. It uses the branch's own
-    images; in ResNets it uses the whole batch.
+    Several targets are latent: their own branch predicts them, in tests too. ``branch_norm`` "layers" is our reading of
+    the paper: BN after each layer of the branch that has parameters, except the last. It uses the branch's own images;
+    in ResNets it uses the whole batch.
     """
 
     k_target: Annotated[
@@ -185,10 +185,10 @@ class Aligned(Method):
 
 @dataclass(frozen=True, kw_only=True)
 class DomainsFromFile(Aligned):
-    """Methods that take domains from a CSV file (:mod:`latent_domains.data.domains_file`).
+    """Methods that read domains from a CSV file (:mod:`latent_domains.data.domains_file`).
 
-    ``domains`` is the hash of its contents, ``domains_named`` the number of domains in it. ``domains_file`` is where it
-    lies, which no experiment keeps.
+    ``domains`` is the hash of its contents, ``domains_named`` the number of domains in it. ``domains_file`` is its
+    path, which no experiment stores.
     """
 
     domains: Annotated[
@@ -226,7 +226,7 @@ class Latent(Aligned):
 
 @dataclass(frozen=True, kw_only=True)
 class Mda(DomainsFromFile, Latent):
-    """The paper's: a branch predicts which of k latent domains each source image is of."""
+    """The paper's: a branch predicts to which of k latent domains each source image belongs."""
 
     name, title, colour = "mda", "mDA", "#cf5b00"
     has_branch = True
@@ -369,13 +369,13 @@ class KMeansW(Control):
 
 @dataclass(frozen=True, kw_only=True)
 class StyleW(Control):
-    """Clusters of the pictures' style, with the class as a nuisance."""
+    """Clusters of the pictures' style, after the effect of the class is removed."""
 
     name, title, colour = "style_w", "clusters of style as w", "#b8475a"
     reads_style = True
 
     counted: bool = False
-    """Whether k was counted, as tools.discover does; no setting, since it follows from k."""
+    """Whether k was counted, as tools.discover does; not a setting, since it follows from k."""
 
     @property
     def way(self) -> Way:
@@ -388,7 +388,7 @@ class StyleW(Control):
 
 @dataclass(frozen=True, kw_only=True)
 class GhostW(RandomW):
-    """Equal numbers in each domain, drawn anew for each batch."""
+    """Equal numbers in each domain, drawn again for each batch."""
 
     name, title, colour = "ghost_w", "ghost parts", "#4d6b8a"
     fixed_labels = False

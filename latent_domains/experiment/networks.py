@@ -1,4 +1,4 @@
-"""The list of networks, and their weights. What is known of one is in its file in :mod:`latent_domains.networks`."""
+"""The list of networks, and their weights. The facts about each are in its file in :mod:`latent_domains.networks`."""
 
 import re
 from pathlib import Path
@@ -31,14 +31,14 @@ NETWORKS = {
 """By name."""
 
 ANY_FEATURES = _OF_ANY_BACKBONE.name
-"""The network that takes stored features of any backbone, of any number."""
+"""The network for stored features of any backbone, of any number."""
 
 BACKBONES = {
     name: network.weights[0].file
     for name, network in NETWORKS.items()
     if network.backbone and network.weights[0].file.package
 }
-"""Weights of the backbones that Python packages bring, by network. Nets on their features are exported with them."""
+"""Weights of the backbones that Python packages contain, by network. Nets on their features are exported with them."""
 
 
 PRETRAINED = {weights.name: weights for network in NETWORKS.values() for weights in network.weights}
@@ -46,17 +46,17 @@ PRETRAINED = {weights.name: weights for network in NETWORKS.values() for weights
 
 
 def of_network(network: str) -> tuple[Pretrained, ...]:
-    """Return the weights that a network can begin from, the first choice first; none for nets that begin at random."""
+    """Return the weights that a network can begin from, preferred ones first; none for nets that begin at random."""
     return tuple(weights for weights in PRETRAINED.values() if weights.network == network)
 
 
 def whose(caffemodel: str) -> Pretrained | None:
-    """Return the weights that a caffemodel of this name is made of, if they are known."""
+    """Return the weights from which a caffemodel of this name is made, if they are known."""
     return next((weights for weights in PRETRAINED.values() if weights.made(caffemodel)), None)
 
 
 def published(file: Path) -> Pretrained | None:
-    """Return the weights that a file holds by its hash, if they are known."""
+    """Return the weights in a file, identified by its hash, if they are known."""
     found = sha256(file)
     return next((weights for weights in PRETRAINED.values() if weights.file.hashes["sha256"] == found), None)
 
@@ -72,9 +72,9 @@ def expect_caffemodel(file: Path) -> None:
 
 
 def at_hand(network: str, folder: Path) -> Pretrained:
-    """Return the weights that nets of a network begin from where ``folder`` keeps weights.
+    """Return the weights that nets of a network begin from, in ``folder``.
 
-    They are the first found there or in the mirror folder; else the first choice, to be downloaded.
+    These are the first weights found there or in the mirror; otherwise the preferred ones, to be downloaded.
     """
 
     def is_here(weights: Pretrained) -> bool:
@@ -90,8 +90,7 @@ def get_pretrained(
 ) -> tuple[Pretrained, Path]:
     """Fetch weights into a folder; return them and their file, checked.
 
-    Where the first choice of a network cannot be had but the next is at hand, take that one and say so. Raises
-    ProgramError as :func:`latent_domains.data.published_file.get` does.
+    If the preferred weights of a network cannot be fetched and others exist locally, use these and say so.
     """
     try:
         return weights, get(weights.file, folder, mirror, force=force)

@@ -10,7 +10,7 @@ from latent_domains.experiment.experiment import SETTINGS, Experiment, make_expe
 from latent_domains.experiment.recipe import Recipe
 
 _OF_IMAGES = ("sources", "targets", "undivided", "shares", "network", "image_size", "test_mirror")
-"""Settings that follow from the folders where the images are one's own, and from what is trained on them."""
+"""Settings that follow from the folders of the user's own images, and from the net that is trained on them."""
 
 _METHOD = tuple(name for name in SETTINGS if name not in _OF_IMAGES)
 
@@ -23,7 +23,7 @@ def option_name(setting: str) -> str:
 def add_experiment_options(
     parser: argparse.ArgumentParser, names: Iterable[str] = SETTINGS, dataset: str | None = "digits"
 ) -> None:
-    """The options of a dataset (None: it must be given) and of the settings ``names``."""
+    """Add the options of a dataset (None: it must be given) and of the settings ``names``."""
     parser.add_argument(
         "--dataset",
         type=find_dataset,
@@ -37,16 +37,16 @@ def add_experiment_options(
 
 
 def add_method_options(parser: argparse.ArgumentParser, *, recipe: str, **defaults: str) -> None:
-    """Return the options that say what is done with a dataset, whichever it is.
+    """Add the options that do not depend on the dataset.
 
-    Their help calls a recipe's defaults ``recipe``. ``defaults`` are words for the defaults that the program itself
-    chooses: such an option is None if it is not given.
+    In their help, the defaults of a recipe are called ``recipe``. ``defaults`` describes the defaults that the program
+    itself chooses: such an option is None if it is not given.
     """
     _add(parser, _METHOD, recipe, defaults)
 
 
 def _add(parser: argparse.ArgumentParser, names: Iterable[str], recipe: str, defaults: Mapping[str, str]) -> None:
-    """Add the options of these settings; one that is not given is None if its default depends on the dataset."""
+    """Add the options of these settings; a missing option is None if its default depends on the dataset."""
     for name in names:
         setting, flags = SETTINGS[name], [option_name(name)]
         default, text = setting.default, setting.help.text

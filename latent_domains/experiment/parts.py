@@ -1,4 +1,4 @@
-"""Two parts of an experiment, its task and its net, and settings' short names. Others: its method and its recipe."""
+"""Two parts of an experiment, its task and its net, and settings' short names. Method and recipe are elsewhere."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -14,9 +14,9 @@ from latent_domains.networks.network import GEOMETRIES
 
 @dataclass(frozen=True)
 class Task:
-    """What is learnt from what: labelled source domains and unlabelled targets of a dataset.
+    """The task: labelled source domains and unlabelled targets of a dataset.
 
-    ``undivided``: the sources are one mixture of unknown domains, with ``shares`` in percent if these are chosen.
+    ``undivided``: the sources are one mixture of unknown domains, with ``shares`` in percent if they are given.
     """
 
     data: Dataset
@@ -47,7 +47,7 @@ class Task:
 
     @property
     def mixture(self) -> dict[str, int | None]:
-        """The sources in the dataset's order and the share of each in percent, None if it is not chosen."""
+        """The sources in the dataset's order and the share of each in percent; None if not given."""
         shares = dict(zip(self.sources, self.shares or [None] * len(self.sources), strict=True))
         return {domain: shares[domain] for domain in self.data.domains if domain in shares}
 
@@ -63,21 +63,21 @@ class Task:
 
     @property
     def tests(self) -> dict[str, str]:
-        """The target that each test net tests, by the net's name; a target without labels has none."""
+        """The target of each test net, by the net's name; a target without labels has none."""
         names = ["test"] if len(self.targets) == 1 else [f"test_{target}" for target in self.targets]
         tests = zip(names, self.targets, strict=True)
         return {name: target for name, target in tests if target not in self.data.unlabelled}
 
     def accuracy_name(self, target: str) -> str:
-        """Name of the accuracy on ``target`` in its test net."""
+        """Return the name of the accuracy on ``target`` in its test net."""
         return "accuracy" if len(self.targets) == 1 else f"accuracy_{target}"
 
 
 @dataclass(frozen=True)
 class Net:
-    """The network that is trained, and how large its input is.
+    """The network that is trained, and the size of its input.
 
-    ``conv1_bias`` is a control: only the branch sees that bias, since mDA behind conv1 subtracts it.
+    ``conv1_bias`` is a control: only the branch sees that bias, since mDA after conv1 subtracts it.
     """
 
     network: Annotated[Literal[*NETWORKS], Help("the network that is trained (default: the dataset's)")]
@@ -134,11 +134,11 @@ SHORT = {
     "lambda_m": "lambdam{}",
     "test_mirror": "testmirror",
 }
-"""What folders' names make of a setting, in this order; another is called by its name."""
+"""Short names of settings in folder names, in this order; other settings have their full names."""
 
 
 def short(name: str, value: Any) -> str:
-    """Return a setting's part of a folder's name."""
+    """Return a setting's part of a folder name."""
     if name == "shares":
         value = "-".join(map(str, value))
     elif name in ("known_share", "style_share"):

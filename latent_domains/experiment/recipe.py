@@ -8,16 +8,16 @@ from annotated_types import Interval
 from latent_domains.common.validation import Help, Positive, Proportion, Rate, Weight
 
 DataOrder = Literal["stored", "shuffled"]
-"""Of the training images: as their LMDB has them, in every epoch, or drawn anew for each."""
+"""Order of the training images: as in their LMDB in every epoch, or drawn again for each epoch."""
 
 BatchSplit = Literal["per_domain", "per_group", "equally", "by_size"]
-"""How a batch is made of the domains: see :class:`Recipe`."""
+"""How a batch is composed of the domains: see :class:`Recipe`."""
 
 Head = Literal["paper", "linear"]
 """What is trained on stored features: see :class:`Recipe`."""
 
 Count = Annotated[int, Interval(ge=1, le=10**8)]
-"""Far beyond use, and within Caffe's 32 bits even times the number of domains."""
+"""Far beyond use, and within Caffe's 32 bits even when multiplied by the number of domains."""
 
 LaterHalf = Annotated[float, Interval(gt=0.5, le=1)]
 """A share of the iterations. Caffe's policy "step" lowers the rate again and again, after every so many iterations. If
@@ -28,15 +28,17 @@ these are more than half of all, it lowers the rate once."""
 class Recipe:
     """Training protocol: solver schedule, batch, loss weights of Eq. 7.
 
-    A dataset has its usual one, an experiment the one that it is trained by. The weights λ stand here, and not in the
-    methods that use them, since each dataset has its usual ones. ``lr_policy`` is Caffe's: "inv" is Ganin
-    & Lempitsky's schedule, "step" multiplies the learning rate by 0.1 once, after the share ``lr_step`` of the
-    iterations. ``batch_split`` says what ``batch_size`` counts: the images of each domain ("per_domain"), those of all
-    sources, shared out equally, and again of each target ("per_group"), or those of the whole batch, shared out
-    "equally" or "by_size" of the domains. ``head`` says what is trained on stored features: the authors' layers
-    on fc7 (mDA, ReLU, classifier, mDA), or mDA and a classifier with bias ("linear"): the features of most
-    backbones come after a ReLU. ``iter_size`` batches make one iteration. A snapshot is written and the
-    target tested every so many iterations; these numbers, and where it runs, make no other training.
+    A dataset has its usual recipe, an experiment the one it is trained with. The weights λ are here, not in the methods
+    that use them, since each dataset has its usual ones. ``lr_policy`` is Caffe's: "inv" is Ganin & Lempitsky's
+    schedule; "step" multiplies the learning rate by 0.1 once, after the share ``lr_step`` of the iterations.
+
+    ``batch_split`` defines what ``batch_size`` counts: the images of each domain ("per_domain"); those of all sources,
+    divided equally, and again of each target ("per_group"); or those of the whole batch, divided "equally" or "by_size"
+    of the domains. ``iter_size`` batches make one iteration.
+
+    ``head`` is trained on stored features: the authors' layers on fc7 (mDA, ReLU, classifier, mDA), or mDA and a
+    classifier with bias ("linear"), since the features of most backbones come after a ReLU. Test interval, snapshot
+    interval and device do not change the result, so comparisons ignore them.
     """
 
     iterations: Annotated[Count, Help("training iterations")]

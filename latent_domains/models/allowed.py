@@ -1,4 +1,7 @@
-"""The layers that a net from outside may have. Others name modules and files that Caffe would import or overwrite."""
+"""The layers that a net from outside may have.
+
+Other types name modules and files that Caffe would import or overwrite.
+"""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -21,10 +24,10 @@ PURE = frozenset(_PURE.split())
 """Layer types that compute, and touch no file."""
 
 DATA = frozenset({"Data", "HDF5Data", "ImageData", "MemoryData", "WindowData"})
-"""Layer types that read files which the net names: for programs that replace these layers, or only show them."""
+"""Layer types that read files which the net names: for programs that replace these layers, or only draw them."""
 
 _DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConvolution")
-"""What other Caffes call a Convolution that has as many groups as outputs."""
+"""Name in other Caffes of a Convolution with as many groups as outputs."""
 
 _MODULE = caffe_layers.__name__
 
@@ -32,9 +35,9 @@ _WHAT = "a net's prototxt"
 
 
 def read_net(file: Path, also: Collection[str] = ()) -> NetParameter:
-    """Return the net of a file, with Convolutions in place of depthwise layers of other Caffes.
+    """Return the net in a file, with Convolutions in place of the depthwise layers of other Caffes.
 
-    Raises ProgramError naming the file if it holds none, or a layer that is not allowed.
+    Refuses layers that :func:`check_allowed` does not allow.
     """
     try:
         net = _read(file)
@@ -58,10 +61,10 @@ def _read(file: Path, *, unknown_fields: bool = False) -> NetParameter:
 
 
 def check_allowed(net: NetParameter, file: Path, also: Collection[str] = ()) -> None:
-    """Raise ProgramError naming ``file`` if a net has a layer of the old format or, in any phase, one not allowed.
+    """Raise ProgramError, naming ``file``, if a net has a layer of the old format or, in any phase, one not allowed.
 
-    Allowed are the types of PURE, those in ``also``, and the Python layers of ``caffe_layers``, with names that a
-    terminal does not obey.
+    Allowed are the types in PURE and in ``also``, and the Python layers of ``caffe_layers``. Names must not contain
+    characters that a terminal obeys.
     """
     check_format(net, file)
     for layer in net.layer:

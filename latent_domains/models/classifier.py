@@ -1,4 +1,4 @@
-"""What nets make of pictures: classes by a trained model with its description, a blob for the images of an LMDB."""
+"""Apply nets to pictures: classes by a trained model with its description, or a blob for the images of an LMDB."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def _consistent(form: Preprocessing) -> Preprocessing:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """``name`` says where the model comes from; ``classes`` are named in the order of the net's outputs."""
+    """``name`` says where the model comes from; ``classes`` are in the order of the net's outputs."""
 
     name: str
     classes: Annotated[tuple[str, ...], MinLen(1), AfterValidator(_distinct)]
@@ -59,12 +59,12 @@ class ModelDescription:
 
 
 def description_file(prefix: Path) -> Path:
-    """Return the file's name, beside PREFIX.prototxt and PREFIX.caffemodel."""
+    """Return the name of the description, beside PREFIX.prototxt and PREFIX.caffemodel."""
     return prefix.with_name(f"{prefix.name}.json")
 
 
 def read_description(file: Path) -> ModelDescription:
-    """Read the file. Raises ProgramError naming it if it is missing, damaged or contradicts itself."""
+    """Read the file. Refuses a description that contradicts itself."""
     expect_file(file, "the classes and the preprocessing of a model (python -m tools.export writes it)")
     return checked(ModelDescription, read_json(file), str(file))
 
@@ -77,7 +77,7 @@ BATCH = 16
 class Classifier:
     """A loaded net from images to class probabilities, with its description.
 
-    ``in_threads`` says that several threads may use it at once with one image each; else one thread uses BATCH.
+    ``in_threads``: several threads may use it at once with one image each; else one thread uses it with BATCH images.
     """
 
     forward: Callable[[NDArray[np.float32]], NDArray[np.float32]]
@@ -85,7 +85,7 @@ class Classifier:
     in_threads: bool = False
 
     def probabilities(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Class probabilities (n×classes) of images of the stored shape (C×H×W)."""
+        """Return class probabilities (n×classes) of images of the stored shape (C×H×W)."""
         return self.forward(self.description.preprocessing.inputs(images)).reshape(len(images), -1)
 
 
@@ -99,7 +99,7 @@ class Prediction:
 
 
 def in_caffe(file: Path, weights: Path, description: ModelDescription) -> Classifier:
-    """Return a net and its weights in Caffe. Raises ProgramError if they or the description do not fit together."""
+    """Load a net and its weights in Caffe. Refuses a description that does not fit them."""
     net = load(read_model(file, weights))
     shapes = {name: blob.shape for name, blob in net.blobs.items()}
     _check(file, {name: shapes[name] for name in net.inputs}, {name: shapes[name] for name in net.outputs}, description)
@@ -113,9 +113,9 @@ def in_caffe(file: Path, weights: Path, description: ModelDescription) -> Classi
 
 
 def in_onnx_runtime(file: Path, weights: Path, description: ModelDescription) -> Classifier:
-    """Return an ONNX file in ONNX Runtime; ``weights`` are those that it was made of, if they are there.
+    """Load an ONNX file in ONNX Runtime. Refuses a description that does not fit it.
 
-    Raises ProgramError if they or the description do not fit together.
+    ``weights`` is the caffemodel from which it was made; if it exists and has changed, the ONNX file is refused.
     """
     check_onnx(file)
     net = Runtime(str(file), name=str(file), threads=1)
@@ -150,9 +150,10 @@ def _check(file: Path, inputs: Shapes, outputs: Shapes, description: ModelDescri
 def predict(
     classifier: Classifier, entries: Sequence[Entry], *, reading: Reading, jobs: int = 1, desc: str = "predict"
 ) -> Iterator[Prediction]:
-    """Yield what ``classifier`` says of each image, in order, read as an LMDB's images are.
+    """Yield the prediction of ``classifier`` for each image, in order, read as an LMDB's images are.
 
-    Images that cannot be read are named on stderr and left out. Raises ProgramError if a score is NaN.
+    Unreadable images are named on stderr and skipped. ``desc`` labels the progress bar. Refuses a net whose scores are
+    NaN.
     """
     channels, height, width = classifier.description.preprocessing.stored_shape
     form = Format((height, width), gray=channels == 1, reading=reading)
@@ -183,8 +184,8 @@ def write_predictions(
 ) -> int:
     """Write path, class and probability of each image and, if some labels are known (``labelled``), the true class.
 
-    With the probabilities of each image's ``domains`` come the number of the most probable one, from 1, and its own.
-    Returns how many images there are. Raises ProgramError if there is none.
+    If ``domains`` has the probabilities of each image's domains, also write the most probable domain (from 1) and its
+    probability. Returns the number of images. Refuses to write an empty file.
     """
 
     def rows() -> Iterator[list[str]]:
@@ -207,7 +208,7 @@ def write_predictions(
 def blob_of_images(
     net: caffe.Net, blob: str, lmdb: Path, form: Preprocessing, batch_size: int, limit: int | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Return a net's ``blob`` (n×…) for an LMDB's images and their labels (n): of the first ``limit``, or of all."""
+    """Return a net's ``blob`` (n×…) and the labels (n) for an LMDB's images: the first ``limit``, or all."""
     number, rows = count(lmdb), []
     with tqdm(desc=f"{blob} of {lmdb.name}", total=min(limit or number, number), unit="img", leave=False) as bar:
         for inputs, classes in batches(lmdb, form, batch_size, limit):

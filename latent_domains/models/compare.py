@@ -1,4 +1,4 @@
-"""How far two nets are apart on the same inputs: noise, and images where there are some."""
+"""Compare two nets on the same inputs: noise, and images if there are some."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,29 +15,29 @@ from latent_domains.data.image_list import find_files
 from latent_domains.data.preprocessing import Transform
 
 TOLERANCE = 1e-4
-"""The difference that a converter's result may have, as a part of the largest value of the blob."""
+"""The allowed difference of a converter's result, relative to the largest value of the blob."""
 
 SQUASHING = ("Softmax", "Sigmoid", "TanH")
 """Layers whose outputs are at most 1, however large their inputs are."""
 
 _MOST_ROOM = 100.0
-"""The allowed difference of such outputs grows by this factor at most: beyond it scores are wrong, not only rounded."""
+"""The allowed difference of such outputs grows at most by this factor: beyond it scores are wrong, not only rounded."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a blob is from what it should be."""
+    """How far a blob is from its expected values."""
 
     name: str
     relative: float
-    """The largest difference of a value, as a part of the largest expected value.
+    """The largest difference of a value, relative to the largest expected value.
 
-    Infinite if a value is not finite, or if all expected values are 0 and not all found ones are.
+    Infinite if a value is not finite, or if all expected values are 0 but not all found ones.
     """
 
 
 def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floating]) -> Difference:
-    """Compare two arrays. Raises ProgramError if their shapes differ."""
+    """Compare two arrays. Refuses arrays of different shapes."""
     if expected.shape != found.shape:
         raise ProgramError(f"{name}: found {by(found.shape)} values, expected {by(expected.shape)}")
     expected, found = expected.astype(np.float64), found.astype(np.float64)
@@ -49,7 +49,7 @@ def difference(name: str, expected: NDArray[np.floating], found: NDArray[np.floa
 
 
 def makers(net: NetParameter) -> dict[str, LayerParameter]:
-    """Find the SQUASHING and ArgMax layers whose bottoms are still there after a forward, by the blobs they make."""
+    """Find the SQUASHING and ArgMax layers whose bottoms still exist after a forward pass, by the blobs they make."""
     found: dict[str, LayerParameter] = {}
     for layer in net.layer:
         found = {top: maker for top, maker in found.items() if not {top, *maker.bottom} & set(layer.top)}
@@ -63,12 +63,12 @@ def differences(
     found: Mapping[str, NDArray[np.floating]],
     made_by: Mapping[str, LayerParameter] | None = None,
 ) -> list[Difference]:
-    """Compare the blobs ``found`` with those ``expected`` by the same names.
+    """Compare the blobs ``found`` with those ``expected``, by name.
 
-    For blobs ``made_by`` certain layers (:func:`makers`) it also looks at what that layer read. The rounding of a large
-    input becomes a difference of the same absolute size behind a SQUASHING layer: it is divided by the size over 10, up
-    to _MOST_ROOM.
-    The places that an ArgMax finds are compared by their scores, as two scores may be equal but for rounding.
+    For blobs ``made_by`` certain layers (:func:`makers`) it also reads the layer's input. The rounding of a large input
+    becomes a difference of the same absolute size after a SQUASHING layer: it is divided by the size over 10, up to
+    _MOST_ROOM. The indices from an ArgMax are compared by their scores, since two scores may be equal except for
+    rounding.
     """
     rows = []
     for name, values in found.items():
@@ -90,7 +90,7 @@ def _by_scores(
     expected: NDArray[np.floating],
     found: NDArray[np.floating],
 ) -> float:
-    """Return how far the ``scores`` at the places that an ArgMax found are from those at the expected places."""
+    """Return the difference between the ``scores`` at the indices that an ArgMax found and at the expected indices."""
     axis, rest = maker.argmax_param.axis, 0.0
     if not maker.argmax_param.HasField("axis"):  # N×1×k of all values of an image, or N×2×k, with the scores
         rest = difference("", expected[:, 1:], found[:, 1:]).relative
@@ -109,7 +109,7 @@ def worst(rows: Sequence[Difference]) -> Difference:
 
 
 def keep_worst(rows: dict[str, Difference], others: Iterable[Difference]) -> None:
-    """Replace the rows for which ``others`` have a larger difference under the same name, as after another batch."""
+    """Replace the rows for which ``others`` have a larger difference of the same name, as after another batch."""
     for row in others:
         rows[row.name] = worst([rows.get(row.name, row), row])
 
@@ -132,7 +132,7 @@ NOISE = 4
 """Random inputs that every verification uses."""
 
 AT_ONCE = 4
-"""Inputs in a batch of a comparison, which keeps every blob of both nets in memory."""
+"""Inputs in a batch of a comparison, which keeps all blobs of both nets in memory."""
 
 IMAGES = 64
 """Images that a verification uses at most."""
@@ -141,9 +141,9 @@ IMAGES = 64
 def tried(
     shape: Sequence[int], folder: Path | None, transform: Transform = AS_STORED
 ) -> tuple[NDArray[np.float32], str]:
-    """Inputs to compare on, and words for them: :func:`noise` and, if a ``folder`` is given, its :func:`images`.
+    """Return inputs to compare on, and a text about them: :func:`noise` and, if there is a ``folder``, :func:`images`.
 
-    Raises ProgramError if there is neither one mean nor one for each channel, or as :func:`images` does.
+    Refuses a ``transform`` with neither one mean nor one for each channel.
     """
     if len(transform.mean) not in (0, 1, shape[0]):
         raise ProgramError(f"--mean: got {len(transform.mean)} values for an input of {shape[0]} channels")
@@ -156,15 +156,14 @@ def tried(
 
 
 def noise(shape: Sequence[int], seed: int, transform: Transform = AS_STORED) -> NDArray[np.float32]:
-    """NOISE inputs (NOISE×C×H×W, or NOISE×C) of random pixels 0 to 255, transformed."""
+    """Return NOISE inputs (NOISE×C×H×W, or NOISE×C) of random pixels 0 to 255, transformed."""
     return transform(np.random.default_rng(seed).integers(0, 256, (NOISE, *shape)).astype(np.float32))
 
 
 def images(folder: Path, shape: Sequence[int], transform: Transform = AS_STORED) -> NDArray[np.float32]:
-    """Up to IMAGES images of a folder, at any depth, evenly spread over their sorted names.
+    """Return up to IMAGES images of a folder, at any depth, evenly spread over their sorted names.
 
-    Returns n×C×H×W: B, G, R (or gray), resized to the net's input, transformed. Raises ProgramError if there are
-    none, or one cannot be read.
+    They are n×C×H×W: B, G, R (or gray), resized to the net's input, transformed.
     """
     if len(shape) != 3 or shape[0] not in (1, 3):
         raise ProgramError(f"--images: the net's input is {by(shape)}, expected an image of 1 or 3 channels")
@@ -184,12 +183,12 @@ def images(folder: Path, shape: Sequence[int], transform: Transform = AS_STORED)
 
 
 def in_words(shape: Sequence[int], transform: Transform, mean_file: str = "") -> str:
-    """Return a line for a prototxt that says what input its net needs. ``mean_file`` has a mean for every pixel."""
+    """Describe, in a line for a prototxt, what input its net needs. ``mean_file`` has a mean for every pixel."""
     less = ", ".join(f"{value:g}" for value in transform.mean) or mean_file
     pixels = f", pixels{' (B, G, R)' if shape[0] == 3 else ''} minus {less}" if less else ""
     return f"Input: N×{by(shape)}{pixels}{f', times {transform.scale:g}' if transform.scale != 1 else ''}."
 
 
 def in_batches(inputs: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """``inputs``, AT_ONCE in a batch."""
+    """Return ``inputs`` in batches of AT_ONCE."""
     return [inputs[start : start + AT_ONCE] for start in range(0, len(inputs), AT_ONCE)]

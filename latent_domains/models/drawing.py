@@ -37,7 +37,7 @@ _ROLES = {
 """Roles by type. A loss has Loss in its type."""
 
 _FOLLOWERS = {"BatchNorm", "Clip", "Dropout", "LRN", "MDALayer", "PReLU", "Pooling", "ReLU", "Scale"}
-"""Types that share a box with the layer before them, if they alone read what that layer makes."""
+"""Types that share a box with the layer before them, if only they read its top."""
 
 _DETAILED = ("convolution_param", "inner_product_param", "pooling_param", "slice_param", "concat_param")
 """Parameters that are shown as in the prototxt, but without fillers."""
@@ -63,9 +63,7 @@ def draw(net: NetParameter, image_format: str = "svg") -> bytes:
 
 
 def _dot(net: Graph) -> pydot.Dot:
-    """Return the boxes, the arrows between them, and an ellipse for each blob
-    that no arrow leads from or no layer makes.
-    """
+    """Return the boxes, the arrows between them, and an ellipse for each blob that begins no arrow or has no layer."""
     graph = pydot.Dot("net", graph_type="digraph", rankdir="TB", bgcolor="white", pad=0.2, ranksep=0.35)
     graph.set_node_defaults(fontname=_FONT, fontsize=11, shape="plain")
     graph.set_edge_defaults(fontname=_FONT, fontsize=9, fontcolor=_LINE, color=_LINE, arrowsize=0.7)
@@ -104,14 +102,14 @@ def _asides(node: Node) -> list[Value]:
 
 
 def _branch(net: Graph) -> set[Node]:
-    """Return the layers after the stem that serve only to make ``w``."""
+    """Return the layers after the stem that only serve to compute ``w``."""
     assigning = [blob for node in net.nodes if node.kind == "DomainAssignmentLayer" for blob in node.bottoms]
     normalised = [blob for node in net.nodes if node.kind == "MDALayer" for blob in _inputs(node)]
     return set(net.ancestors(assigning, _inputs)) - set(net.ancestors(normalised, _inputs))
 
 
 def _boxes(net: Graph) -> list[list[Node]]:
-    """Return the layers in groups, a box each: a layer, and the followers that alone read it."""
+    """Return the layers in groups, one per box: a layer, and the followers that alone read it."""
     boxes: dict[Node, list[Node]] = {}
     for node in net.nodes:
         inputs = _inputs(node)
@@ -139,7 +137,7 @@ def _table(box: list[Node], branch: set[Node]) -> str:
 
 
 def _text(text: str) -> str:
-    """Text for graphviz's HTML, which must not be empty and takes only printable characters."""
+    """Return text for graphviz's HTML, which must not be empty and takes only printable characters."""
     printable = (c if c.isprintable() or c == _SPACE else "\N{REPLACEMENT CHARACTER}" for c in text)
     return html.escape("".join(printable)) or _SPACE
 
@@ -149,7 +147,7 @@ def _role(node: Node) -> str:
 
 
 def _details(node: Node) -> list[str]:
-    """Return what is shown below a layer's name."""
+    """Return the text below a layer's name."""
     layer = node.layer
     details = [f"batch: {layer.data_param.batch_size}"] if node.kind == "Data" else []
     for field, value in layer.ListFields():

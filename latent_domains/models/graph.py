@@ -1,8 +1,8 @@
-"""A net as a graph of values, so that layers can be taken out and put in.
+"""A net as a graph of values, so that layers can be removed and inserted.
 
-In a prototxt several arrays share a blob's name if layers work in place. Here each array is a Value of its own: one
-node makes it, any number may read it. :meth:`Graph.definition` gives blobs their names again. Changes of the graph do
-not change what a remaining Value holds, so a converted net can be compared with the original Value by Value.
+In a prototxt several arrays share a blob's name if layers work in place. Here each array is its own Value: one node
+makes it, any number may read it. :meth:`Graph.definition` gives blobs their names again. Changes of the graph do not
+change the contents of a remaining Value, so a converted net can be compared with the original Value by Value.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +26,7 @@ _TRAINING_FIELDS = ("param", "propagate_down", "loss_weight")
 _FILLERS = ("weight_filler", "bias_filler", "filler")
 
 _LENDERS = frozenset({"Concat", "DummyData", "Flatten", "Input", "Parameter", "Reshape", "Slice", "Split"})
-"""Types whose tops may not be overwritten: inputs and constants, which no pass fills again, and views of a bottom."""
+"""Types whose tops must not be overwritten: inputs and constants, which no pass fills again, and views of a bottom."""
 
 
 def kind(layer: LayerParameter) -> str:
@@ -46,7 +46,7 @@ class Value:
 
 @dataclass(eq=False)
 class Node:
-    """A layer, what it reads and makes, and its parameters. The bottoms and tops in ``layer`` are not used."""
+    """A layer, its bottoms and tops, and its parameters. The bottoms and tops in ``layer`` are not used."""
 
     layer: LayerParameter
     bottoms: list[Value]
@@ -67,7 +67,7 @@ class Node:
 
     @property
     def title(self) -> str:
-        """The layer as messages name it."""
+        """The layer's name in messages."""
         return f"{self.name} ({self.kind})"
 
     @property
@@ -87,13 +87,13 @@ class Graph:
     name: str
     nodes: list[Node]
     outputs: set[Value] | None = None
-    """The original net's outputs, which stay. By default these are the values that nothing reads now."""
+    """The original net's outputs, which are kept. By default these are the values that nothing reads now."""
     names: set[str] = field(default_factory=set)
     """Names of layers and blobs, also of removed ones: no new layer gets one of them."""
     notes: list[str] = field(default_factory=list)
     """Notes for the user."""
     blob_names: Mapping[Value, str] = field(default_factory=dict)
-    """The blobs' names that differ from those of their values."""
+    """The names of blobs that differ from the names of their values."""
 
     def __post_init__(self) -> None:
         if self.outputs is None:
@@ -119,7 +119,7 @@ class Graph:
     def ancestors(
         self, values: Iterable[Value], needs: Callable[[Node], Iterable[Value]] = attrgetter("bottoms")
     ) -> list[Node]:
-        """Return the nodes that compute ``values``, in order. ``needs`` says what a node computes from."""
+        """Return the nodes that compute ``values``, in order. ``needs`` returns what a node computes from."""
         wanted = set(values)
         found = []
         for node in reversed(self.nodes):
@@ -129,14 +129,14 @@ class Graph:
         return found[::-1]
 
     def replace(self, old: Node, new: Iterable[Node]) -> None:
-        """Put nodes in the place of one."""
+        """Replace one node by ``new`` ones."""
         at = self.nodes.index(old)
         self.nodes[at : at + 1] = new
 
     def absorb(self, node: Node) -> None:
-        """Remove a node. The layer before it makes the node's top now, by the name of its own unless that is an output.
+        """Remove a node. The layer before it makes the node's top now, under its own name unless the top is an output.
 
-        A layer that worked in place on the node's top gets memory of its own if the layer before only lends its.
+        If the previous layer only returns a view, a later in-place layer gets its own blob.
         """
         old, new = node.bottoms[0], node.tops[0]
         maker = self.maker(old)
@@ -151,7 +151,7 @@ class Graph:
         self.nodes.remove(node)
 
     def remove_unread(self) -> None:
-        """Remove nodes whose tops are neither read nor outputs, and then those that only they read."""
+        """Remove nodes whose tops are neither read nor outputs, and then those that only these read."""
         for node in reversed(list(self.nodes)):
             if node.tops and not any(top in self.outputs or self.readers(top) for top in node.tops):
                 self.nodes.remove(node)
@@ -171,7 +171,7 @@ class Graph:
         return name
 
     def check_made(self, where: str) -> None:
-        """Raise ProgramError, beginning with ``where``, for the first layer that reads what no earlier layer makes."""
+        """Raise ProgramError, beginning with ``where``, for the first layer that reads a value before it is made."""
         made: set[Value] = set()
         for node in self.nodes:
             for bottom in node.bottoms:
@@ -182,10 +182,10 @@ class Graph:
             made.update(node.tops)
 
     def definition(self) -> tuple[NetParameter, dict[Value, str]]:
-        """Return the net, and the name of each value's blob: that in ``blob_names``, else the value's own.
+        """Return the net, and the name of each value's blob: the one in ``blob_names``, else the value's own.
 
-        A layer works in place if it did before, if no other layer reads what it overwrites, and if ``blob_names`` do
-        not forbid it.
+        A layer works in place if it did before, if no other layer reads the value that it overwrites, and if
+        ``blob_names`` allow it.
         """
         names = self.blob_names
         blobs: dict[Value, str] = {}
@@ -251,7 +251,7 @@ def to_model(graph: Graph) -> tuple[Model, dict[Value, str]]:
 
 
 def comparable_blobs(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, str]:
-    """:func:`blobs_after_forward`, without those that lend their memory to what a layer overwrites in place."""
+    """Return :func:`blobs_after_forward` without values of which a layer overwrites a view in place."""
     found = blobs_after_forward(blobs)
     for node in graph.nodes:
         for value in (top.over for top in node.tops if top.over and blobs.get(top.over) == blobs[top]):
@@ -262,15 +262,13 @@ def comparable_blobs(graph: Graph, blobs: Mapping[Value, str]) -> dict[Value, st
 
 
 def blobs_after_forward(blobs: Mapping[Value, str]) -> dict[Value, str]:
-    """Return the values that are still in their blobs after a forward pass;
-    ``blobs`` is in the order they were made.
-    """
+    """Return the values that are still in their blobs after a forward pass; ``blobs`` are in the order of the pass."""
     last = {name: value for value, name in blobs.items()}
     return {value: name for name, value in last.items()}
 
 
 def copy(layer: LayerParameter, name: str | None = None) -> LayerParameter:
-    """Return a copy of a layer's parameters, to be changed; ``name``: its new name."""
+    """Return a copy of a layer's parameters, to be changed; ``name`` is its new name."""
     new = LayerParameter()
     new.CopyFrom(layer)
     if name is not None:
@@ -279,7 +277,7 @@ def copy(layer: LayerParameter, name: str | None = None) -> LayerParameter:
 
 
 def _free(wanted: str, layer: str, taken: set[str]) -> str:
-    """``wanted``, the layer's name, or one with a number: the first that is not taken."""
+    """Return ``wanted``, the layer's name, or one with a number: the first that is free."""
     names = [wanted, layer, *(f"{layer}_{i}" for i in range(2, len(taken) + 3))]
     return next(name for name in names if name not in taken)
 
@@ -298,7 +296,7 @@ def _clear(layer: LayerParameter) -> None:
 
 
 def pair(param: Message, stem: str, field: str, default: int) -> tuple[int, int]:
-    """Height and width of a kernel, stride, pad or dilation: STEM_h and STEM_w, or ``field`` for both.
+    """Return height and width of a kernel, stride, pad or dilation: STEM_h and STEM_w, or ``field`` for both.
 
     In convolutions ``field`` is repeated: it has no value (``default``), one for both, or two.
     """
@@ -313,9 +311,7 @@ def pair(param: Message, stem: str, field: str, default: int) -> tuple[int, int]
 
 
 def end_pads(param: Message) -> tuple[int, int]:
-    """Return a convolution's padding below and on the right: ``pad_end``, which
-    stock Caffe lacks; else as above and left.
-    """
+    """Return a convolution's padding below and right: ``pad_end`` (not in stock Caffe) or else as above and left."""
     if getattr(param, "pad_end", ()):
         return pair(param, "pad_end", "pad_end", 0)
     return pair(param, "pad", "pad", 0)

@@ -34,7 +34,7 @@ if int(sys.argv[2]) == TEST:
 """
 
 OF_A_PHASE = ("BatchNorm", "Dropout", "Python")
-"""Layers that compute otherwise in training."""
+"""Layers that compute differently in training."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,12 @@ class Model:
 
 
 def read_model(net: Path, weights: Path) -> Model:
-    """Read a prototxt and the caffemodel that goes with it, for the TEST phase.
+    """Read a prototxt and the caffemodel that belongs to it, for the TEST phase.
 
-    The net is without what a prototxt printed from a caffemodel has: weights of losses, parameters, the phase in which
-    it was saved.
+    Removes the fields of a prototxt that was printed from a caffemodel: weights of losses, parameters, phases.
 
-    Raises ProgramError naming the file if it is missing or damaged, if :func:`read_net` or Caffe refuses a layer, if
-    two layers with parameters share a name, if the weights lack a layer of the net or have one of another shape, or if
-    a layer of OF_A_PHASE is of the TRAIN phase.
+    Refuses layers that :func:`read_net` or Caffe refuses, layers with parameters that share a name, and weights that
+    lack a layer of the net or have another shape. Refuses a layer of OF_A_PHASE in the TRAIN phase.
     """
     for file in (net, weights):
         expect_file(file, "a model's")
@@ -119,13 +117,13 @@ def load(model: Model) -> caffe.Net:
 
 
 def open_net(net: NetParameter, phase: int) -> caffe.Net:
-    """Return a net in Caffe, whose large layers are not filled (see :func:`as_file`)."""
+    """Load a net in Caffe, without filling its large layers (see :func:`as_file`)."""
     with as_file(net) as file:
         return caffe.Net(str(file), phase)
 
 
 def check_definition(definition: NetParameter, said: str) -> None:
-    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net that is in no file of this Caffe's."""
+    """Raise ProgramError, beginning with ``said``, if Caffe refuses a net that is not in a file of this Caffe."""
     with as_file(definition) as file:
         try:
             check_loads(file)
@@ -135,7 +133,10 @@ def check_definition(definition: NetParameter, said: str) -> None:
 
 @contextmanager
 def as_file(net: NetParameter) -> Iterator[Path]:
-    """A prototxt of the net. Large layers have no fillers: these take seconds, and weights replace what they fill."""
+    """Yield a prototxt of the net.
+
+    Large layers lose their fillers, which take seconds; weights replace their values.
+    """
     quick = NetParameter()
     quick.CopyFrom(net)
     for layer in quick.layer:
@@ -159,9 +160,8 @@ def write_model(
 ) -> tuple[Path, Path]:
     """Write PREFIX.prototxt, which begins with the comment ``about``, and PREFIX.caffemodel; return their names.
 
-    ``beside`` has the contents of further files. Either all files are written or none. ``check`` is called with the
-    model's two files before they get their names; if it raises, nothing is written. Raises ProgramError if a file
-    exists, unless ``force``.
+    ``beside`` has the contents of further files. All files are written, or none. ``check`` is called with the model's
+    two files before they get their names; if it raises, nothing is written. ``force`` replaces existing files.
     """
     files, beside = model_files(prefix), beside or {}
     with write_together(*files, *beside, force=force) as (text, weights, *asides):
@@ -191,7 +191,7 @@ def weights_bytes(model: Model) -> bytes:
 
 
 def model_files(prefix: Path) -> tuple[Path, Path]:
-    """Return the names of a model's two files. Raises ProgramError if ``prefix`` is a folder or has their suffix."""
+    """Return the names of a model's two files. Refuses a ``prefix`` that is a folder or has their suffix."""
     if prefix.name in ("", ".."):
         raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
     if prefix.suffix in (".prototxt", ".caffemodel"):
@@ -200,7 +200,7 @@ def model_files(prefix: Path) -> tuple[Path, Path]:
 
 
 def about_lines(about: str) -> str:
-    """``about`` as the comment that a prototxt begins with."""
+    """Return ``about`` as the comment at the beginning of a prototxt."""
     return "".join(f"# {line}\n" for line in about.splitlines())
 
 
@@ -215,7 +215,7 @@ def feed(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> None:
 
 
 def forward(net: caffe.Net, inputs: Array | Mapping[str, Array]) -> dict[str, Array]:
-    """Every blob of ``net`` after a forward with ``inputs`` (see :func:`feed`); of layers in place, the last value."""
+    """Return all blobs of ``net`` after a forward pass with ``inputs`` (:func:`feed`): of in-place layers the last."""
     feed(net, inputs)
     net.forward()
     return {blob: values.data.copy() for blob, values in net.blobs.items()}

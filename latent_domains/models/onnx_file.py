@@ -1,4 +1,4 @@
-"""Files of ONNX models, the external data that their tensors may have in other files, and ONNX Runtime on the CPU."""
+"""Files of ONNX models, the external data of their tensors in other files, and ONNX Runtime on the CPU."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -30,19 +30,19 @@ _ONNX = b"\x08"
 """The key of a model's first field, the version of its format."""
 
 HEAD = 9
-"""Number of bytes at the beginning of a file that tell what it is."""
+"""Number of bytes at the beginning of a file that identify its format."""
 
 _MOST = 2**31 - 1
-"""The most bytes that a message of Protocol Buffers may have. ONNX Runtime gets a model as one message."""
+"""The largest size, in bytes, of a Protocol Buffers message. ONNX Runtime gets a model as one message."""
 
 
 @dataclass(frozen=True)
 class _External:
-    """Where a tensor of a model has its numbers in another file."""
+    """The place of a tensor's numbers in another file."""
 
     tensor: TensorProto
     location: str
-    """As the model names the file."""
+    """The file's name in the model."""
     file: Path
     offset: int
     length: int
@@ -59,11 +59,7 @@ def is_safetensors(head: bytes) -> bool:
 
 
 def read_onnx(file: Path) -> ModelProto:
-    """Read an ONNX model with its external data.
-
-    Raises ProgramError naming the file if it is no model, or if its external data are missing, cut short, or outside
-    the model's folder.
-    """
+    """Read an ONNX model with its external data. Refuses external data outside the model's folder."""
     model, external = _read(file)
     if (size := model.ByteSize() + sum(one.length for one in external)) > _MOST:
         raise ProgramError(f"{file}: {size} bytes with its external data, expected at most {_MOST}")
@@ -77,10 +73,7 @@ def read_onnx(file: Path) -> ModelProto:
 
 
 def contents_sha256(file: Path) -> str:
-    """Return the hash of a file of weights, with the external data of an ONNX model.
-
-    Raises ProgramError as :func:`read_onnx` does.
-    """
+    """Return the hash of a file of weights, with the external data of an ONNX model."""
     with file.open("rb") as stream:
         head = stream.read(HEAD)
     external = _read(file)[1] if is_onnx(head) else []
@@ -91,7 +84,7 @@ def contents_sha256(file: Path) -> str:
 
 
 def check_onnx(file: Path) -> None:
-    """Raise ProgramError as :func:`read_onnx` does; the external data are looked at, but not read."""
+    """Raise ProgramError where :func:`read_onnx` does, without reading the external data."""
     _read(file)
 
 
@@ -109,7 +102,7 @@ def _read(file: Path) -> tuple[ModelProto, list[_External]]:
 
 
 def _tensors(message: Message) -> Iterator[TensorProto]:
-    """Yield all tensors of a model: also those of attributes, subgraphs and functions, and the parts of sparse ones."""
+    """Yield all tensors of a model: also those in attributes, subgraphs and functions, and the parts of sparse ones."""
     for field, value in message.ListFields():
         for part in (value if field.label == field.LABEL_REPEATED else [value]) if field.message_type else ():
             if isinstance(part, TensorProto):
@@ -119,9 +112,7 @@ def _tensors(message: Message) -> Iterator[TensorProto]:
 
 
 def _external(model: Path, tensor: TensorProto) -> _External:
-    """Return where a tensor's external data lie.
-
-    Raises ProgramError unless they are whole, in a file of the model's folder.
+    """Return the place of a tensor's external data. Refuses data outside the model's folder.
 
     A model may come from anybody: it must not read other files of this machine.
     """
@@ -149,13 +140,13 @@ def _external(model: Path, tensor: TensorProto) -> _External:
 Array = NDArray[np.float32]
 
 MADE_OF = "sha256 of the weights"
-"""The key in a model's metadata for the hash of the caffemodel that it was made of."""
+"""The key in a model's metadata for the hash of the caffemodel from which it was made."""
 
 
 class Runtime:
-    """An ONNX model (its bytes or its file) on so many ``threads`` (0: one a core). Messages begin with ``name``.
+    """An ONNX model (its bytes or its file) with ``threads`` threads (0: one per core).
 
-    Raises ProgramError if ONNX Runtime refuses the model.
+    Messages begin with ``name``.
     """
 
     def __init__(self, model: bytes | str, *, name: str = "", threads: int = 0) -> None:
@@ -168,14 +159,14 @@ class Runtime:
         except Exception as error:  # its classes share no other base
             raise ProgramError(f"{self._name}ONNX Runtime refuses the model: {one_line(error)}") from error
         self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
-        """The shape of each input: numbers, and names of sizes that are free."""
+        """The shape of each input: numbers, or names where the size is free."""
         self.outputs = {value.name: tuple(value.shape) for value in self._session.get_outputs()}
-        """The same of the outputs."""
+        """The shape of each output, likewise."""
         self.metadata: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
         """The metadata of the model."""
 
     def forward(self, batch: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output by its name. Raises ProgramError if the model fails on these inputs."""
+        """Return every output by its name."""
         names = list(self.outputs)
         rows = {name: np.ascontiguousarray(values) for name, values in batch.items()}
         try:

@@ -1,4 +1,4 @@
-"""Reads prototxt, and writes it as people do: short messages on one line, comments on what may surprise."""
+"""Read prototxt, and write it as people do: short messages on one line, with comments on what may surprise."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ _ESCAPED = re.compile(r"['\\\x00-\x1f\x7f]")
 """Characters that must be escaped between single quotes."""
 
 _CEIL_MODE = re.compile(r"\bceil_mode[ \t]*:[ \t]*(true|false)\b")
-"""What Caffe's round_mode of a pooling is called in its forks, in OpenCV, and by converters from PyTorch."""
+"""Names of Caffe's round_mode of a pooling in its forks, in OpenCV, and in converters from PyTorch."""
 
 _ROUND_MODES = {"true": "CEIL", "false": "FLOOR"}
 
@@ -31,9 +31,9 @@ Comment = tuple[Callable[[LayerParameter], bool], str]
 def read(
     file: Path, message: _Message, what: str = "a prototxt of Caffe's", *, unknown_fields: bool = False
 ) -> _Message:
-    """Fill ``message`` from a file and return it. ``unknown_fields``: leave fields out that Caffe does not know.
+    """Fill ``message`` from a file and return it; ``what`` describes the file in messages.
 
-    Raises ProgramError naming the file if it is not ``what``.
+    ``unknown_fields``: skip fields that Caffe does not know.
     """
     expect_file(file, what)
     try:
@@ -43,7 +43,7 @@ def read(
 
 
 def with_round_modes(text: str) -> str:
-    """Return a prototxt with our ``round_mode`` for the ``ceil_mode`` of other Caffes."""
+    """Return a prototxt with our ``round_mode`` in place of the ``ceil_mode`` of other Caffes."""
     return _CEIL_MODE.sub(lambda found: f"round_mode: {_ROUND_MODES[found[1]]}", text)
 
 
@@ -60,7 +60,7 @@ def net_text(name: str, net: NetParameter, comments: Sequence[Comment] = ()) -> 
 
 
 def _fields(message: Message, indent: str) -> Iterator[str]:
-    """Lines of a message's fields; a message that fits on a line is put on one."""
+    """Yield lines of a message's fields; a message that fits on a line is put on one."""
     for name, value in _items(message):
         if not isinstance(value, Message):
             yield f"{indent}{name}: {value}"
@@ -80,7 +80,7 @@ def _one_line(message: Message) -> str:
 
 
 def _items(message: Message) -> Iterator[tuple[str, Message | str]]:
-    """Field names with their messages, or their scalars as text; a repeated field once for each value."""
+    """Yield field names with their messages, or their scalars as text; a repeated field once for each value."""
     for field, values in message.ListFields():
         repeated = field.label == field.LABEL_REPEATED
         for value in values if repeated else [values]:
@@ -108,11 +108,10 @@ def check_format(net: NetParameter, file: Path) -> None:
 
 
 def for_phase(net: NetParameter, phase: int, file: Path) -> NetParameter:
-    """Return the layers of ``net`` that Caffe makes for the TRAIN or the TEST phase,
-    without their include and exclude rules.
+    """Return the layers of ``net`` that Caffe makes in the TRAIN or TEST phase, without include and exclude rules.
 
-    Caffe must be able to load it. Inputs that are fields of the net, as in older files, become Input layers. Raises
-    ProgramError naming ``file`` if its layers are of Caffe's old format.
+    Caffe must be able to load it. Inputs that are fields of the net, as in older files, become Input layers. Refuses
+    layers of Caffe's old format; ``file`` is for messages.
     """
     check_format(net, file)
     kept = [*_input_layers(net), *(layer for layer in net.layer if _made(layer, phase, net.state))]

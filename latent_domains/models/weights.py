@@ -1,6 +1,6 @@
 """Trained weights, checked before Caffe loads them.
 
-Caffe aborts if a blob's shape differs. It says nothing of layers that the file lacks: these keep their initial values.
+Caffe aborts if a blob's shape differs. It reports no layers that the file lacks: these keep their initial values.
 """
 
 import tempfile
@@ -24,19 +24,19 @@ from latent_domains.common.wording import by, some
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 _RAW_TYPE, _RAW_DATA = 10, 12
-"""Fields of a blob in which NVIDIA's Caffe keeps its numbers, where stock Caffe does not look."""
+"""Fields of a blob in which NVIDIA's Caffe stores its numbers, where stock Caffe does not look."""
 
 _RAW_TYPES = {0: "<f8", 1: "<f4", 2: "<f2"}
 
 
 @dataclass(frozen=True)
 class Fit:
-    """How weights and nets go together, by names of layers."""
+    """How weights and nets fit, by names of layers."""
 
     loaded: tuple[str, ...]
     """Layers with parameters that the weights have."""
     missing: tuple[str, ...]
-    """Layers with parameters that the weights lack, and that share none with loaded ones."""
+    """Layers with parameters that the weights lack, and that share no parameter with loaded ones."""
     unused: tuple[str, ...]
     """Layers with blobs that only the weights have."""
 
@@ -44,11 +44,10 @@ class Fit:
 def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str] | None = None) -> Fit:
     """Compare the layers of ``weights`` with those of all ``nets``.
 
-    ``weights`` is a binary caffemodel. Old V1 layers are read as Caffe upgrades them. All of ``layers`` must be there.
+    ``weights`` is a binary caffemodel. Old V1 layers are read as Caffe upgrades them. All of ``layers`` must exist.
 
-    Raises ProgramError if the file cannot be read as a caffemodel, if Caffe would refuse one of its layers, if one of
-    ``layers`` is missing, if it has none of the net's layers with parameters, or if a layer's running statistics are
-    averages, not sums.
+    Refuses weights without any of the nets' layers with parameters, and running statistics that are averages instead of
+    sums.
     """
     blobs: dict[str, list[tuple[int, ...]]] = {}
     for net in nets:
@@ -80,7 +79,7 @@ def check_weights(weights: Path, nets: Sequence[caffe.Net], layers: Sequence[str
 
 
 def _sharing(nets: Sequence[caffe.Net], loaded: Collection[str]) -> set[str]:
-    """Names of layers all of whose blobs are those of ``loaded`` layers, because their parameters have one name."""
+    """Return the layers all of whose blobs are those of ``loaded`` layers, since their parameters have one name."""
     found: set[str] = set()
     for net in nets:
         places = {name: {blob.data.ctypes.data for blob in blobs} for name, blobs in net.params.items() if len(blobs)}
@@ -90,7 +89,7 @@ def _sharing(nets: Sequence[caffe.Net], loaded: Collection[str]) -> set[str]:
 
 
 def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
-    """Yield the name and blobs of each layer in a caffemodel. Raises ProgramError if it is none."""
+    """Yield the name and blobs of each layer in a caffemodel."""
     param, _ = _read(weights)
     for layer in param.layer or param.layers:
         yield layer.name, layer.blobs
@@ -98,10 +97,7 @@ def read_layers(weights: Path) -> Iterator[tuple[str, Sequence[BlobProto]]]:
 
 @contextmanager
 def for_caffe(weights: Path) -> Iterator[Path]:
-    """A caffemodel that Caffe reads: ``weights``, or a temporary copy if NVIDIA's Caffe saved it in its own way.
-
-    Raises ProgramError as :func:`read_layers` does.
-    """
+    """Yield a caffemodel for Caffe: ``weights``, or a temporary copy if NVIDIA's Caffe saved it in its own way."""
     param, unpacked = _read(weights)
     if not unpacked:
         del param
@@ -115,7 +111,7 @@ def for_caffe(weights: Path) -> Iterator[Path]:
 
 
 def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
-    """Make ``blob`` hold values as Caffe stores them.
+    """Store values in ``blob`` as Caffe does.
 
     They go in as bytes of the wire format (field 5, packed floats). One by one they would take seconds.
     """
@@ -129,9 +125,7 @@ def put_values(values: NDArray[np.floating], blob: BlobProto) -> None:
 
 
 def _read(weights: Path) -> tuple[NetParameter, bool]:
-    """Return what a caffemodel holds, with all numbers where stock Caffe looks
-    for them; and whether some were elsewhere.
-    """
+    """Return the contents of a caffemodel, with all numbers where stock Caffe looks; and whether some were moved."""
     expect_file(weights, "a caffemodel")
     data = read_bytes(weights)
     if data.startswith(_HDF5):
@@ -189,14 +183,12 @@ def _check_layer(weights: Path, name: str, found: Sequence[BlobProto], expected:
 
 
 def _is_normalisation(shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Say whether blobs of these shapes are running statistics: means,
-    variances, and one divisor or one for each row.
-    """
+    """Say whether blobs of these shapes are running statistics: means, variances, and one divisor or one per row."""
     return len(shapes) == 3 and shapes[0] == shapes[1] and shapes[2] in ((1,), shapes[0][:-1])
 
 
 def _check_statistics(weights: Path, name: str, found: Sequence[BlobProto], rows: int) -> None:
-    """Raise ProgramError if running statistics have a divisor of 0; BatchNorm has one row of them, mDA one a domain."""
+    """Raise ProgramError if running statistics have a divisor of 0; BatchNorm has one row, mDA one per domain."""
     means, variances, divisors = (np.array(blob.double_data or blob.data).reshape(rows, -1) for blob in found)
     if ((means.any(axis=1) | variances.any(axis=1)) & ~divisors.any(axis=1)).any():
         raise ProgramError(

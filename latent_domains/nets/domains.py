@@ -15,24 +15,27 @@ from latent_domains.networks.blocks import concat, python_layer
 
 
 def known_group(n: NetSpec, name: str, rows: int, column: int, num_domains: int) -> Top:
-    """w of a group whose rows all belong to one known domain: softmax over one constant logit."""
+    """Return w of a group whose rows all belong to one known domain: softmax over one constant logit."""
     return assignment(n, name, (constant_logits(n, name, rows, 1),), column, num_domains)
 
 
 def _w_of(source: str) -> str:
-    """Return the name of a known source's w. A source may be called as one of the targets' layers are."""
+    """Return the name of a known source's w. A source may have the name of one of the targets' layers."""
     return f"w_source_{source}" if source in ("target", "target_logits") else f"w_{source}"
 
 
 def constant_logits(n: NetSpec, name: str, rows: int, k: int) -> Top:
-    """Logits (n×k) of a group that no branch predicts."""
+    """Return logits (n×k) of a group without a branch."""
     logits = f"{name}_logits"
     n[logits] = L.DummyData(shape={"dim": [rows, k]}, data_filler={"type": "constant", "value": 0})
     return n[logits]
 
 
 def assignment(n: NetSpec, name: str, bottoms: tuple[Top, ...], first: int, num_domains: int) -> Top:
-    """w (n×D) of a group from its logits (n×k_g) and, optionally, its known domain labels (n)."""
+    """Return w (n×D) of a group from its logits (n×k_g) and, optionally, its known domain labels (n).
+
+    ``first`` is the group's first domain of D = ``num_domains``.
+    """
     n[name] = python_layer("DomainAssignmentLayer", *bottoms, params={"num_domains": num_domains, "first": first})
     return n[name]
 
@@ -42,7 +45,7 @@ def _is_permuted(experiment: Experiment) -> bool:
 
 
 def permuted(n: NetSpec, experiment: Experiment, sizes: Mapping[str, int], batch: Batch, w_source: Top) -> Top:
-    """w of the sources, its rows permuted within each class and source; gradients go back to the original rows."""
+    """Return w of the sources, rows permuted within each class and source; gradients go back to the original rows."""
     rows = [sizes[source] for source in experiment.sources]
     n.w_places = python_layer("PermutationLayer", batch.labels, params={"rows": rows})
     n.w_permuted = L.BatchReindex(w_source, n.w_places)
@@ -50,12 +53,12 @@ def permuted(n: NetSpec, experiment: Experiment, sizes: Mapping[str, int], batch
 
 
 def target_assignment(n: NetSpec, experiment: Experiment, logits: Top) -> Top:
-    """w (n×D) of target images from the logits (n×k_target) of the targets' branch."""
+    """Return w (n×D) of target images from the logits (n×k_target) of the targets' branch."""
     return assignment(n, "w_target", (logits,), experiment.k, experiment.num_domains)
 
 
 def _logits_of_file(n: NetSpec, batch: Batch, logits: Top | None) -> Top:
-    """Logits (n×k) whose softmax is w of a file and, where that is unknown, what a branch predicts, if there is one.
+    """Return logits (n×k) whose softmax is w of a file; where w is unknown, they are a branch's, if there is one.
 
     No gradient reaches a branch from rows that are known.
     """
@@ -74,9 +77,9 @@ def assignment_rows(
     source_logits: Top | None,
     target_logits: Top | None,
 ) -> Top:
-    """w (N×D) of a whole training batch: predicted, known or constant sources, then targets.
+    """Return w (N×D) of a whole training batch: predicted, known or constant sources, then targets.
 
-    Domain labels take the place of what is predicted; a control's images all have one.
+    Domain labels replace predictions; a control's images all have one.
     """
     num_domains = experiment.num_domains
     if isinstance(experiment.method, Dial):

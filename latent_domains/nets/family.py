@@ -69,7 +69,7 @@ COMMENTS: tuple[Comment, ...] = (
 
 
 def network_of(experiment: Experiment) -> Network:
-    """Return the network of which the experiment's nets are."""
+    """Return the network of the experiment's nets."""
     return NETWORKS[experiment.net.network]
 
 
@@ -84,12 +84,12 @@ def make_nets(
 ) -> dict[str, str]:
     """Return the nets of ``experiment`` as prototxt, with the images' LMDBs under ``data_folder``.
 
-    By name: ``train``; a test net for each target (``experiment.task.tests``); ``deploy``; and ``domains`` where a
-    branch predicts domains. ``sizes`` are the rows of a training batch by part
+    By name: ``train``; a test net for each target (``experiment.task.tests``); ``deploy``; and ``domains`` if a branch
+    predicts domains. ``sizes`` are the rows of a training batch by part
     (:func:`latent_domains.experiment.batches.batch_sizes`), ``test_batch_sizes`` those of a test batch by target.
     ``domain_label_lmdbs`` names, for each part of the sources in order, the LMDB of its domain labels (in the order of
     its images); it is needed exactly when the experiment reads such labels. ``record_files`` names, likewise, files
-    with the numbers of the records to read, if these are not all records once (``equal_classes``).
+    with the numbers of the records to read, if not every record is read once (``equal_classes``).
     """
     known, records, parts = (
         dict(domain_label_lmdbs or {}),
@@ -119,7 +119,7 @@ def train_net(
     domain_label_lmdbs: Mapping[str, str],
     record_files: Mapping[str, str],
 ) -> NetSpec:
-    """Return the training net. Source rows come first in every blob; target labels are in no blob at all."""
+    """Return the training net. Source rows come first in every blob; no blob has target labels."""
     network = network_of(experiment)
     n = NetSpec()
     batch = training_batch(n, experiment, sizes, data_folder, domain_label_lmdbs, record_files)
@@ -143,7 +143,7 @@ def train_net(
 
 
 def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: int) -> NetSpec:
-    """Accuracy on a target's test images, with the target's running statistics."""
+    """Return the test net: accuracy on a target's test images, with the target's running statistics."""
     n = NetSpec()
     lmdb = f"{data_folder}/{experiment.data.test_lmdb(target)}"
     data = images(n, "data", experiment, lmdb, batch_size, "label", mirror=experiment.recipe.test_mirror)
@@ -152,7 +152,7 @@ def test_net(experiment: Experiment, target: str, data_folder: str, batch_size: 
 
 
 def deploy_net(experiment: Experiment) -> NetSpec:
-    """Class probabilities of target images with the target's statistics.
+    """Return the deploy net: class probabilities of target images with the target's statistics.
 
     It has a branch only if there are several latent target domains.
     """
@@ -162,7 +162,7 @@ def deploy_net(experiment: Experiment) -> NetSpec:
 
 
 def domain_net(experiment: Experiment) -> NetSpec:
-    """Return the stem and the branches alone: probabilities of the latent source and target domains (N×k)."""
+    """Return only the stem and the branches: probabilities of the latent source and target domains (N×k)."""
     n = _with_input(experiment)
     stem = network_of(experiment).stem(n, n.data, experiment)
     if experiment.method.has_branch:
@@ -183,7 +183,7 @@ def _with_input(experiment: Experiment) -> NetSpec:
 
 
 def _domain_logits(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top) -> tuple[Top | None, Top | None]:
-    """Logits of the source rows (n×k) and of the target rows (n×k_target); None where no branch predicts them.
+    """Return logits of the source rows (n×k) and of the target rows (n×k_target); None without a branch for them.
 
     The branches share nothing but the stem.
     """
@@ -207,7 +207,7 @@ def _domain_logits(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top) 
 
 
 def _own_rows(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top, prefix: str) -> Top:
-    """Return the features of a branch for the rows it decides about: the sources' or the targets'."""
+    """Return the features of a branch for its own rows: the sources' or the targets'."""
     network = network_of(experiment)
     if not network.branch_sees_all:
         return network.branch(n, n.stem_source if prefix == _SOURCE else n.stem_target, experiment, prefix)
@@ -219,7 +219,7 @@ def _own_rows(n: NetSpec, experiment: Experiment, batch: Batch, stem: Top, prefi
 
 
 def _logits(n: NetSpec, experiment: Experiment, stem: Top, k: int, prefix: str) -> Top:
-    """Domain logits (N×k) of images that are all of the branch's group."""
+    """Return domain logits (N×k) of images that all belong to the branch's group."""
     network = network_of(experiment)
     return network.domain_classifier.logits(n, network.branch(n, stem, experiment, prefix), experiment, k, prefix)
 

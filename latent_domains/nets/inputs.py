@@ -17,9 +17,10 @@ from latent_domains.networks.blocks import concat
 
 @dataclass(frozen=True)
 class Batch:
-    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None when none is known.
+    """Tops of a training batch and its rows; ``domain_labels`` (n, -1 unknown) is None if none is known.
 
-    Of domains from a file, ``log_w`` (n×k) are the logarithms of w, 0 where it is unknown; there ``unknown`` (n) is 1.
+    With domains from a file, ``log_w`` (n×k) are the logarithms of w; where w is unknown, ``log_w`` is 0 and
+    ``unknown`` (n) is 1.
     """
 
     data: Top
@@ -48,8 +49,8 @@ def images(
 ) -> Top:
     """Return a Data layer; without ``label`` it has no label top, so nothing in the net can see the labels.
 
-    Caffe crops at random in training and from the centre in tests. ``order`` is what :func:`data_order` gives, and
-    ``records``, the file with the numbers of the records that are read (none: all once).
+    Caffe crops at random in training and from the centre in tests. ``order`` comes from :func:`data_order`; ``records``
+    in it is the file with the numbers of the records to read (none: all once).
     """
     data = experiment.data
     transform: dict[str, object] = {}
@@ -77,9 +78,9 @@ def images(
 
 
 def data_order(experiment: Experiment, part: str) -> dict[str, int]:
-    """Fields of a Data layer that set the order of a part's images. Its domain labels get the same ones.
+    """Return the fields of a Data layer that set the order of a part's images. Its domain labels get the same fields.
 
-    Each part has an order of its own: MNIST-M is made of MNIST's images, one by one. None depends on the method.
+    Each part has its own order, since MNIST-M is made from MNIST's images, one by one. No order depends on the method.
     """
     if experiment.recipe.data_order == "stored":
         return {}
@@ -98,7 +99,7 @@ def training_batch(
     domain_label_lmdbs: Mapping[str, str],
     record_files: Mapping[str, str],
 ) -> Batch:
-    """Data layers of the sources (with class labels) and, unless the method is source-only, of the targets (without).
+    """Add Data layers of the sources, with class labels, and of the targets, without (source-only: no targets).
 
     ``sizes`` are the rows of each of the experiment's parts.
     """
@@ -140,7 +141,7 @@ def _flat(top: Top) -> Top:
 
 
 def _of_file(n: NetSpec, experiment: Experiment, joined: Top) -> dict[str, Top]:
-    """Return what a record of w of a file holds; without a branch all domains are known, and w is enough."""
+    """Return the contents of a record of w from a file; without a branch all domains are known, and w is enough."""
     k = experiment.k
     names = ("log_w_nchw", "unknown_nchw", "domain_label_nchw")
     for name, top in zip(names, L.Slice(joined, axis=1, slice_point=[k, k + 1], ntop=3), strict=True):

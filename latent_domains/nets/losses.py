@@ -23,13 +23,16 @@ def loss_weights(experiment: Experiment) -> dict[str, float]:
 
 
 def classification(n: NetSpec, scores: Top, labels: Top) -> None:
-    """First term: log-loss of the labelled source images; and their accuracy, for the log."""
+    """Add the first term: log-loss of the labelled source images; and their accuracy, for the log."""
     n.loss_class = L.SoftmaxWithLoss(scores, labels)
     n.source_accuracy = L.Accuracy(scores, labels)
 
 
 def target_entropy(n: NetSpec, experiment: Experiment, scores: Top) -> None:
-    """Third term: λ_C h_C, the entropy of the class predictions on the target. Not the paper's: that of their mean."""
+    """Add the third term: λ_C h_C, the entropy of the target's class predictions.
+
+    That of their mean is not the paper's.
+    """
     weights = loss_weights(experiment)
     n.entropy_class = python_layer("EntropyLossLayer", scores, loss_weight=weights["entropy_class"])
     if experiment.recipe.lambda_m:
@@ -37,7 +40,7 @@ def target_entropy(n: NetSpec, experiment: Experiment, scores: Top) -> None:
 
 
 def domain_prediction(n: NetSpec, experiment: Experiment, logits: Top, domain_labels: Top | None) -> None:
-    """Second and fourth term: λ_t log-loss where the source domain is known, λ_D h_D where it is not."""
+    """Add the second and fourth term: λ_t log-loss where the source domain is known, λ_D h_D where it is not."""
     bottoms = (logits,) if domain_labels is None else (logits, domain_labels)
     weights = loss_weights(experiment)
     n.entropy_domain = python_layer("EntropyLossLayer", *bottoms, loss_weight=weights["entropy_domain"])
@@ -53,7 +56,7 @@ def domain_prediction(n: NetSpec, experiment: Experiment, logits: Top, domain_la
 
 
 def target_domain_prediction(n: NetSpec, experiment: Experiment, logits: Top) -> None:
-    """λ_D h_D of latent target domains (section 4.2, multi-target)."""
+    """Add λ_D h_D of latent target domains (section 4.2, multi-target)."""
     weight = loss_weights(experiment)["entropy_target_domain"]
     n.entropy_target_domain = python_layer("EntropyLossLayer", logits, loss_weight=weight)
 

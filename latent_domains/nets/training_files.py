@@ -1,6 +1,6 @@
 """The files that train an experiment: its nets and the solver that names them, with batches that fit its data.
 
-Those of each experiment's default are committed, or their hashes are.
+The files of default experiments are committed, or their hashes are.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,10 +36,10 @@ def make_nets_and_solver(
 ) -> tuple[dict[str, str], str]:
     """Return the texts of the nets by name (:func:`latent_domains.nets.family.make_nets`) and of the solver.
 
-    ``net_file`` gives the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
-    part and the test images of each tested target (None: the published numbers): a batch is shared out by the first,
-    and a test pass covers the second, but for less than a batch. ``solver_mode`` is GPU or CPU (None: the recipe's).
-    ``weights`` is the caffemodel that training begins from (None: the fillers draw).
+    ``net_file`` returns the path by which the solver finds a net. ``counts`` and ``test_counts`` are the images of each
+    part and the test images of each tested target (None: the published numbers): the first divide a batch; a test pass
+    covers the second, except for less than a batch. ``solver_mode`` is GPU or CPU (None: the recipe's). ``weights`` is
+    the caffemodel that training begins from (None: random initial values).
     """
     data, recipe = experiment.data, experiment.recipe
     tested = experiment.task.tests.values()
@@ -78,7 +78,7 @@ def make_nets_and_solver(
 
 
 def _schedule(experiment: Experiment) -> dict[str, float]:
-    """Return what the solver's policy of the learning rate needs.
+    """Return the solver's fields for the policy of the learning rate.
 
     With p = iteration/iterations, "inv" is Ganin & Lempitsky's schedule, lr = base_lr (1 + 10 p)^-0.75; "step"
     multiplies the learning rate by 0.1 once.
@@ -99,11 +99,11 @@ COMMITTED = {**{name: DATASETS[name] for name in _DATASETS}, "pacs_lite0": of_ne
 FC7_NET = "prototxt/alexnet/fc7_features.prototxt"
 
 HASHES = "prototxt/other_methods.sha256"
-"""The hashes of the nets that are not committed, as ``sha256sum`` writes them: no change of theirs goes unnoticed."""
+"""The hashes of nets that are not committed, as ``sha256sum`` writes them, so that every change of these is noticed."""
 
 
 def committed_files() -> dict[str, str]:
-    """Text of every committed file by its path, relative to the repository root.
+    """Return the text of every committed file by its path, relative to the repository root.
 
     These are mDA's nets and the solvers. Of the other methods' nets, which ``write_run`` makes, there are hashes.
     """
@@ -127,10 +127,10 @@ def _fc7_net() -> str:
 
 
 def default_files(name: str, experiment: Experiment) -> dict[str, str]:
-    """Text of the nets of a default experiment by their paths, and of the solver that trains mDA.
+    """Return the texts of the nets of a default experiment by their paths, and of the solver that trains mDA.
 
     They have the paper's sources, targets and k. The solver begins from ImageNet's weights where the paper does:
-    ``caffe train`` ends at once if they are not there. mDA's nets are called by the dataset's name alone, as in
+    ``caffe train`` ends at once if they are missing. The names of mDA's nets contain only the dataset, as in
     ``pacs_train.prototxt``.
     """
     weights = NETWORKS[experiment.net.network].weights
@@ -155,6 +155,6 @@ def nets_of(experiment: Experiment) -> str:
 
 
 def default_experiments(name: str) -> list[Experiment]:
-    """Return the default experiment that a solver is of, by every method of the paper that its network knows."""
+    """Return a solver's default experiment with every method of the paper that its network supports."""
     data = COMMITTED[name]
     return [make_experiment(data, method) for method in methods_of(data) if method not in CONTROLS]

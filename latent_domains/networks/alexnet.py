@@ -45,7 +45,7 @@ def features(n: NetSpec, pool5: Top, normalise: Normalisation, experiment: Exper
 
 
 def normalised_fc7(n: NetSpec, fc7: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """fc7's normalisation and ReLU."""
+    """Return fc7's normalisation and ReLU."""
     x = relu(n, "relu7", normalise(n, "fc7", fc7), in_place=normalise.layer != "none")
     return _dropout(n, "drop7", x, normalise)
 
@@ -58,7 +58,7 @@ def normalised_classifier(n: NetSpec, features: Top, normalise: Normalisation, e
 
 
 def fc7_features(n: NetSpec, data: Top) -> None:
-    """From images (N×3×227×227) to FEATURES: BVLC's AlexNet as it was trained, without normalisation."""
+    """Add the layers from images (N×3×227×227) to FEATURES: BVLC's AlexNet as it was trained, without normalisation."""
     pool5 = _convolutions(n, data)
     x = relu(n, "relu6", inner_product(n, "fc6", pool5, 4096, bias=True, filler=NARROW, lr_mult=0))
     inner_product(n, FEATURES, x, 4096, bias=True, filler=NARROW, lr_mult=0)
@@ -80,7 +80,7 @@ def _frozen(n: NetSpec, name: str, x: Top, num_output: int, kernel_size: int, **
 
 
 def _dropout(n: NetSpec, name: str, x: Top, normalise: Normalisation) -> Top:
-    """BVLC's dropout, in a net without normalisation."""
+    """Add BVLC's dropout, in a net without normalisation."""
     if normalise.layer == "none":
         n[name] = L.Dropout(x, dropout_ratio=0.5, in_place=True)
         return n[name]

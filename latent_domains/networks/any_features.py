@@ -1,8 +1,8 @@
 """A classifier on stored features of any backbone: a linear one, or as section 4.2 has it on AlexNet's fc7.
 
 Nothing below the features learns, so they are extracted once (tools.extract_features). A record is the backbone's final
-features and, after them, statistics of its early blocks, if the dataset has any: domains are told apart by these
-rather than by the last layer, which was trained to tell classes apart.
+features and, after them, statistics of its early blocks, if the dataset has any. These distinguish domains better than
+the last layer, which was trained to distinguish classes.
 """
 
 from dataclasses import replace
@@ -18,10 +18,10 @@ def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
 
 
 def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
-    """Return a domain prediction branch: ReLU of the final features, or the early
-    statistics (N×E×1×1), which have both signs.
+    """Return a domain prediction branch: ReLU of the final features, or the early statistics (N×E×1×1).
 
-    These come in units of their own, so BN without affine brings them to one, whatever ``branch_norm`` is.
+    The early statistics have both signs and their own units, so a BN without affine normalises them, with any
+    ``branch_norm``.
     """
     x = _part(n, data, experiment, prefix, experiment.method.branch_input)
     if experiment.method.branch_input == "final":
@@ -30,7 +30,7 @@ def branch(n: NetSpec, data: Top, experiment: Experiment, prefix: str) -> Top:
 
 
 def features(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """Return the final features, normalised; as in the paper, with a ReLU, which a linear head has not."""
+    """Return the final features, normalised; with the paper's head a ReLU follows, with a linear head none."""
     final = _part(n, data, experiment, "class", "final")
     if experiment.recipe.head == "linear":
         return replace(normalise, scale=False)(n, "features", final)
@@ -38,9 +38,9 @@ def features(n: NetSpec, data: Top, normalise: Normalisation, experiment: Experi
 
 
 def classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """Return the classifier; as in the paper, its scores are normalised, which a linear head's are not.
+    """Return the classifier, N×classes.
 
-    Returns N×classes.
+    With the paper's head its scores are normalised, with a linear head they are not.
     """
     kind = linear_classifier if experiment.recipe.head == "linear" else normalised_classifier
     return kind(n, features, normalise, experiment)

@@ -15,7 +15,7 @@ else:
 
 
 class _Layers:
-    """Caffe's layers by type. Caffe is loaded at the first one: without it the facts of networks are read at once."""
+    """Caffe's layers by type. Caffe is loaded with the first one, so that the facts about networks load quickly."""
 
     def __getattr__(self, kind: str) -> Any:
         from caffe import layers
@@ -33,7 +33,7 @@ NARROW = {"type": "gaussian", "std": 0.005}
 
 
 def learning(lr_mult: float, *, bias: bool) -> list[dict[str, float]]:
-    """``param`` of weights, and of a bias: twice the weights' learning rate and no weight decay, as in Caffe's models.
+    """Return ``param`` of weights, and of a bias: twice the learning rate and no weight decay, as in Caffe's models.
 
     ``lr_mult`` 0 freezes both.
     """
@@ -64,7 +64,7 @@ def convolution(
     lr_mult: float = 1,
     **geometry: int,
 ) -> Top:
-    """``geometry``: stride, pad, pad_end, group where they are not Caffe's default."""
+    """Add a convolution. ``geometry`` is stride, pad, pad_end, group if they are not Caffe's default."""
     n[name] = L.Convolution(
         x,
         num_output=num_output,
@@ -96,7 +96,7 @@ def inner_product(
 def max_pool(
     n: NetSpec, name: str, x: Top, kernel_size: int, stride: int, *, floor: bool = False, **options: int
 ) -> Top:
-    """``floor``: sizes are rounded down, as by Torch, not up."""
+    """Add a max pooling. ``floor``: sizes are rounded down, as by Torch, not up."""
     from caffe import params as P
 
     rounding = {"round_mode": P.Pooling.FLOOR} if floor else {}
@@ -112,13 +112,13 @@ def global_average(n: NetSpec, name: str, x: Top) -> Top:
 
 
 def relu(n: NetSpec, name: str, x: Top, *, in_place: bool = True) -> Top:
-    """``in_place`` False where other layers still read ``x``."""
+    """Add a ReLU. ``in_place`` is False if other layers still read ``x``."""
     n[name] = L.ReLU(x, in_place=in_place)
     return n[name]
 
 
 def batch_norm(n: NetSpec, name: str, x: Top, moving_average_fraction: float, **eps: float) -> Top:
-    """Caffe's BatchNorm, without affine. ``eps`` where it is not Caffe's default."""
+    """Add Caffe's BatchNorm, without affine. ``eps`` is given if it is not Caffe's default."""
     n[name] = L.BatchNorm(x, moving_average_fraction=moving_average_fraction, **eps, param=[STATISTIC] * 3)
     return n[name]
 
@@ -127,12 +127,12 @@ def batch_norm(n: NetSpec, name: str, x: Top, moving_average_fraction: float, **
 class Normalisation:
     """The normalisation after a layer with parameters: mDA or plain BN, then a Scale that all domains share; or none.
 
-    Without ``scale`` there is no Scale: a linear layer that follows does what it does.
+    Without ``scale`` there is no Scale: a linear layer that follows replaces it.
 
-    ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA takes in training, and in tests
-    where several target domains are latent; without them every row is the target's (the last domain). ``w_gradient``
-    False keeps the gradient from what predicts them. ``eps`` is added to variances (None: the layers' own 1e-5).
-    ``in_place``: the Scale overwrites what it scales; in training that is a blob less in memory.
+    ``layer`` is "mda", "bn" or "none". ``w`` are the assignment rows (N×D) that mDA reads in training, and in tests if
+    several target domains are latent; without them every row is the target's (the last domain). ``w_gradient`` False
+    stops the gradient to the layers that predict w. ``eps`` is added to variances (None: the layers' own 1e-5).
+    ``in_place``: the Scale overwrites its input, which saves a blob in training.
     """
 
     layer: str
@@ -176,7 +176,7 @@ class Normalisation:
 
 
 def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
-    """Join tops along the batch axis; a single one is passed on as it is."""
+    """Join tops along the batch axis; return a single one as it is."""
     if len(tops) == 1:
         return tops[0]
     n[name] = L.Concat(*tops, axis=0)
@@ -185,14 +185,14 @@ def concat(n: NetSpec, name: str, tops: list[Top]) -> Top:
 
 @dataclass(frozen=True)
 class DomainClassifier:
-    """The last layer of a network's branches, called PREFIX_NAME."""
+    """The last layer of a network's branches, named PREFIX_NAME."""
 
     name: str = "fc"
     filler: dict[str, Any] = field(default_factory=lambda: GAUSSIAN)
     lr_mult: float = 10
 
     def logits(self, n: NetSpec, features: Top, experiment: Experiment, k: int, prefix: str) -> Top:
-        """Domain logits (N×k) of a group's features (N×C×…), as w and h_D take them."""
+        """Return domain logits (N×k) of a group's features (N×C×…), for w and h_D."""
         moving_average_fraction = experiment.recipe.moving_average_fraction
         centred = experiment.method.branch_norm == "centred"
         if centred:
@@ -208,6 +208,6 @@ class DomainClassifier:
 
 
 def normalisation(experiment: Experiment, *branch_norms: str) -> Normalisation:
-    """BN and Scale after a branch's layers where ``branch_norm`` is one of these."""
+    """Return BN and Scale for a branch's layers if ``branch_norm`` is one of these."""
     layer = "bn" if experiment.method.branch_norm in branch_norms else "none"
     return Normalisation(layer, 0, experiment.recipe.moving_average_fraction)

@@ -1,8 +1,8 @@
 """Nets of inverted residual blocks: EfficientNet-Lite0 and MobileNetV2 differ in their stages, padding and names.
 
 A block is a 1×1 convolution that widens, a depthwise one (a group for each channel) and a 1×1 convolution that narrows,
-each with BN, the first two with ReLU6; its input is added where the shape is the same. mDA stands in place of every BN
-but conv1's, behind which the branch begins, as in ResNets.
+each with BN, the first two with ReLU6; its input is added if the shape is the same. mDA replaces every BN but conv1's,
+after which the branch begins, as in ResNets.
 """
 
 from collections.abc import Callable, Iterator
@@ -68,7 +68,7 @@ class InvertedResiduals:
     torch_names: Callable[[str, Block | None], tuple[str, str]]
 
     def blocks(self) -> Iterator[Block]:
-        """Every block, in order: 1a, 2a, 2b, …"""
+        """Yield every block, in order: 1a, 2a, 2b, …"""
         channels, place = STEM, 0
         for stage, (count, kernel_size, stride, wider, filters) in enumerate(self.stages, 1):
             for letter in ascii_lowercase[:count]:
@@ -77,7 +77,7 @@ class InvertedResiduals:
                 channels, place = filters, place + 1
 
     def stem(self, n: NetSpec, data: Top, experiment: Experiment) -> Top:
-        """conv1 with the plain BN that it keeps. data: N×3×H×W; returns N×32×H/2×W/2."""
+        """Add conv1 with the plain BN that it keeps. data: N×3×H×W; returns N×32×H/2×W/2."""
         normalise = Normalisation("bn", 0, experiment.recipe.moving_average_fraction)
         return self._unit(n, "conv1", data, STEM, normalise, kernel_size=3, stride=2)
 
@@ -95,7 +95,7 @@ class InvertedResiduals:
         return global_average(n, POOLED, self._unit(n, "conv2", x, HEAD, normalise))
 
     def units(self) -> Iterator[Unit]:
-        """Every convolution with its BN, in the order of the net."""
+        """Yield every convolution with its BN, in the order of the net."""
 
         def unit(part: str, block: Block | None, name: str, filters: int, channels: int, size: int = 1) -> Unit:
             return Unit(*self.torch_names(part, block), name, f"{name}_{{layer}}", (filters, channels, size, size))

@@ -23,7 +23,7 @@ _STAGES = (
 
 
 def _same(kernel_size: int, stride: int) -> Pads:
-    """TensorFlow's "same"."""
+    """Return the pads of TensorFlow's "same"."""
     half = kernel_size // 2
     return (half, half) if stride == 1 else (half - 1, half)
 

@@ -51,7 +51,7 @@ def features(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Exper
 
 
 def classifier(n: NetSpec, fc4: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """fc5 and its normalisation. Returns class scores N×classes."""
+    """Add fc5 and its normalisation. Returns class scores N×classes."""
     fc5 = inner_product(n, "fc5", fc4, experiment.data.classes, bias=normalise.leaves_bias)
     return normalise(n, "fc5", fc5)
 

@@ -24,7 +24,10 @@ def _half(kernel_size: int, stride: int) -> Pads:
 
 
 def _torch_names(part: str, block: Block | None) -> tuple[str, str]:
-    """Blocks are features.1 to features.17; in them a convolution with ReLU6 is a module of its own with its BN."""
+    """Return PyTorch's names.
+
+    Blocks are features.1 to features.17; in them each convolution has its own module with BN.
+    """
     if block is None:
         module = "features.0" if part == "stem" else "features.18"
         return f"{module}.0", f"{module}.1"

@@ -1,4 +1,4 @@
-"""What a network is: the type of which each file of this package makes one."""
+"""The definition of a network: each file of this package makes one object of this type."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ GEOMETRIES = ("torch", "caffe")
 
 
 class CheckpointError(Exception):
-    """An error in a checkpoint. The caller, who knows the file's name, puts it before the message."""
+    """An error in a checkpoint. The caller, who knows the file's name, adds it before the message."""
 
 
 class Stem(Protocol):
@@ -42,7 +42,7 @@ class Stem(Protocol):
 
 
 class Branch(Protocol):
-    """What domains are predicted by; the names of its layers begin with a prefix."""
+    """The layers that predict domains; their names begin with a prefix."""
 
     def __call__(self, n: NetSpec, stem: Top, experiment: Experiment, prefix: str) -> Top: ...
 
@@ -54,15 +54,13 @@ class Part(Protocol):
 
 
 def linear_classifier(n: NetSpec, features: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-    """Return the classifier of the paper's ResNet: not normalised, its learning
-    rate ten times that of the other layers.
-    """
+    """Return the classifier of the paper's ResNet: not normalised, with ten times the learning rate of other layers."""
     return inner_product(n, "classifier", features, experiment.data.classes, bias=True, filler=GAUSSIAN, lr_mult=10)
 
 
 @dataclass(frozen=True)
 class Standardisation:
-    """The pixels that a checkpoint's net takes: (p/255 - mean)/std, each for R, G, B, and the order of its channels."""
+    """The pixels that a checkpoint's net reads: (p/255 - mean)/std, each for R, G, B, and the order of its channels."""
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
@@ -70,7 +68,7 @@ class Standardisation:
 
     @property
     def caffe_mean(self) -> tuple[float, ...]:
-        """The mean for Caffe with which conv1 pads as PyTorch does: of B, G, R, from 0 to 255."""
+        """The mean for Caffe, B, G, R, from 0 to 255, with which conv1 pads as PyTorch does."""
         return tuple(255 * value for value in reversed(self.mean))
 
 
@@ -79,7 +77,7 @@ IMAGENET = Standardisation((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 def converted_name(name: str, num_domains: int) -> str:
-    """Name of a converted caffemodel for nets of so many domains; 0: without mDA."""
+    """Return the name of a converted caffemodel for nets of this many domains; 0: without mDA."""
     return f"{name}_mda{num_domains}.caffemodel" if num_domains else f"{name}.caffemodel"
 
 
@@ -87,9 +85,9 @@ def converted_name(name: str, num_domains: int) -> str:
 class Pretrained:
     """Published weights of a network.
 
-    ``name`` begins the names of the caffemodels; ``network`` is that of the nets that begin from them. ``converted``
-    says that ``file`` is no caffemodel itself. ``standardisation`` is that of the file, where it is not the network's
-    usual one; ``note`` tells users what conversion changes.
+    ``name`` begins the names of the caffemodels; ``network`` is the network of the nets that begin from them.
+    ``converted`` means that ``file`` is not a caffemodel itself. ``standardisation`` is the file's, if it is not the
+    network's usual one; ``note`` describes, for users, what conversion changes.
     """
 
     name: str
@@ -105,7 +103,7 @@ class Pretrained:
         return self.file.title
 
     def caffemodel(self, num_domains: int) -> str:
-        """Name of the caffemodel that a net of so many domains begins from: mDA keeps statistics for each of them.
+        """Return the name of the caffemodel that a net of this many domains begins from: mDA has statistics for each.
 
         0 is a net without mDA.
         """
@@ -119,7 +117,7 @@ class Pretrained:
 
 
 def torchvision(name: str, title: str, sha256: str) -> Pretrained:
-    """Torchvision's first weights of a network: their file's name carries the first eight digits of its hash."""
+    """Return torchvision's first weights of a network: their file's name contains eight digits of its hash."""
     file = f"{name}-{sha256[:8]}.pth"
     homes = ("https://download.pytorch.org/models/", "https://s3.amazonaws.com/pytorch/models/")
     urls = tuple(home + file for home in homes)
@@ -128,7 +126,7 @@ def torchvision(name: str, title: str, sha256: str) -> Pretrained:
 
 @dataclass(frozen=True)
 class Unit:
-    """A convolution and its BN: what PyTorch calls them, what Caffe does, and the weights' shape."""
+    """A convolution and its BN: their names in PyTorch and in Caffe, and the weights' shape."""
 
     convolution: str
     bn: str
@@ -141,7 +139,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class TorchLayout:
-    """A network in PyTorch: its tensors by name, and what it computes of them."""
+    """A network in PyTorch: its tensors by name, and what it computes from them."""
 
     mark: str
     """A tensor that no other module is likely to have."""
@@ -175,8 +173,8 @@ class TorchLayout:
 class Backbone:
     """Blocks of a network that makes features of pictures.
 
-    Statistics of the channels of ``early`` come with the features: they tell domains apart. The means of ``middle`` do
-    so best, once the class is taken away (results/discovery/README.md).
+    Statistics of the channels of ``early`` come with the features: they distinguish domains. The means of ``middle`` do
+    so best, after the effect of the class is removed (results/discovery/README.md).
     """
 
     early: tuple[str, ...]
@@ -185,21 +183,21 @@ class Backbone:
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A network: ``stem``, ``branch``, ``features`` and ``classifier`` are its layers, the rest what is known of it.
+    """A network: ``stem``, ``branch``, ``features`` and ``classifier`` are its layers, the rest is facts about it.
 
-    ``domain_classifier`` is what a branch ends in; it sees only the rows that it decides about. ``branch_sees_all``:
-    whether the rows of sources and targets go through the branch together, so that BN layers in it have the whole
-    batch's statistics.
+    ``domain_classifier`` is the last layer of a branch; it sees only the rows whose domains it predicts.
+    ``branch_sees_all``: whether the rows of sources and targets go through the branch together, so that BN layers in it
+    use the whole batch's statistics.
 
-    ``images`` is the name of a dataset with images of the right size; ``any_size`` says whether others will do.
+    ``images`` is the name of a dataset with images of the right size; ``any_size`` says whether other sizes work.
     ``pixels`` says how images become its input (None: as that dataset's). Own images are trained by the recipe of the
     dataset ``recipe`` (None: not at all). The first of the ``geometries`` is the default; only "caffe" has the layer
     ``caffe_only``. ``plain`` says whether it learns without normalisation; ``conv1_bias`` whether conv1 may have a
-    bias. ``megabytes`` is what a run at the paper's batch size needs, with room to spare. Its committed nets are in the
-    ``folder`` of prototxt/.
+    bias. ``megabytes`` is the memory that a run at the paper's batch size needs, with a margin. Its committed nets are
+    in the ``folder`` of prototxt/.
 
-    ``weights`` are ImageNet's, the first choice first; without any, training begins at random. Checkpoints are as
-    ``torch`` says. ``backbone`` is there if it makes features of pictures, on which other nets are trained.
+    ``weights`` are ImageNet's, the preferred ones first; without any, training begins at random. ``torch`` describes
+    its checkpoints. ``backbone`` is there if it makes features of pictures, on which other nets are trained.
     """
 
     name: str
@@ -225,5 +223,5 @@ class Network:
     backbone: Backbone | None = None
 
     def scores(self, n: NetSpec, stem: Top, normalise: Normalisation, experiment: Experiment) -> Top:
-        """Return all from the stem on: class scores (N×classes)."""
+        """Return all layers after the stem: class scores (N×classes)."""
         return self.classifier(n, self.features(n, stem, normalise, experiment), normalise, experiment)

@@ -72,12 +72,12 @@ class Depth:
 
 
 def basic_blocks(*blocks: int) -> Depth:
-    """So many blocks of two 3×3 convolutions in each stage."""
+    """Return the depth with this many blocks of two 3×3 convolutions in each stage."""
     return Depth(blocks, kernels=(3, 3), expansion=1)
 
 
 def bottlenecks(*blocks: int) -> Depth:
-    """So many bottlenecks in each stage."""
+    """Return the depth with this many bottlenecks in each stage."""
     return Depth(blocks, kernels=(1, 3, 1), expansion=4)
 
 
@@ -98,16 +98,14 @@ _BLOCK = "{layer}{name}"
 
 
 def stem(n: NetSpec, data: Top, experiment: Experiment) -> Top:
-    """conv1 with the plain BN that it keeps. data: N×3×224×224; returns N×64×112×112."""
+    """Add conv1 with the plain BN that it keeps. data: N×3×224×224; returns N×64×112×112."""
     normalise = Normalisation("bn", 0, experiment.recipe.moving_average_fraction)
     x = convolution(n, "conv1", data, 64, 7, bias=False, filler=MSRA, stride=2, pad=3)
     return relu(n, "conv1_relu", normalise(n, "conv1", x, pattern=_CONV1))
 
 
 def branch(n: NetSpec, conv1: Top, experiment: Experiment, prefix: str) -> Top:
-    """Return a domain prediction branch: one residual block of ResNet18, 64 filters, stride 2.
-
-    Returns features N×64×1×1.
+    """Return a domain prediction branch: one residual block of ResNet18, 64 filters, stride 2; features N×64×1×1.
 
     The block has its BN layers unless ``branch_norm`` is none.
     """
@@ -129,7 +127,7 @@ def features(n: NetSpec, conv1: Top, normalise: Normalisation, experiment: Exper
 
 
 def blocks(depth: Depth) -> Iterator[tuple[int, int, str]]:
-    """Stage (2 to 5), place in the stage (from 0) and name (2a) of each residual block, in their order.
+    """Yield stage (2 to 5), index in the stage (from 0) and name (2a) of each residual block, in their order.
 
     In a stage of more blocks than there are letters the names are 4a, 4b1, 4b2, …, as in He et al.'s ResNet152.
     """
@@ -140,12 +138,12 @@ def blocks(depth: Depth) -> Iterator[tuple[int, int, str]]:
 
 
 def normalisation_name(layer: str, path: str) -> str:
-    """Name of a layer that normalises: ``layer`` is bn, mda or scale, ``path`` conv1 or the like of 2a_branch2a."""
+    """Return the name of a normalising layer: ``layer`` is bn, mda or scale; ``path`` is conv1, or as 2a_branch2a."""
     return (_CONV1 if path == "conv1" else _BLOCK).format(layer=layer, name=path)
 
 
 def convolution_name(path: str) -> str:
-    """Name of a convolution: ``path`` is conv1 or the like of 2a_branch2a."""
+    """Return the name of a convolution: ``path`` is conv1, or as 2a_branch2a."""
     return path if path == "conv1" else f"res{path}"
 
 
@@ -161,9 +159,7 @@ def _block(
     projected: bool,
     prefix: str = "",
 ) -> Top:
-    """Return a residual block, its stride in the first 3×3; ``projected``: its
-    shortcut is a normalised 1×1 convolution.
-    """
+    """Return a residual block, its stride in the first 3×3; if ``projected`` its shortcut is a normalised 1×1."""
 
     def normalised(part: str, x: Top, num_output: int, kernel_size: int, stride: int) -> Top:
         path = f"{name}_{part}"
@@ -187,7 +183,7 @@ def _block(
 
 
 def units(depth: Depth) -> Iterator[Unit]:
-    """Every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected.
+    """Yield every convolution with its BN, in the order of the net. A block's shortcut comes last, if it is projected.
 
     The names are those of torchvision's state dicts, which timm's plain nets share.
     """
@@ -233,7 +229,7 @@ def reference(graph: TorchGraph, depth: Depth) -> str:
 
 
 def resnet_of(depth: Depth | int, **facts: Any) -> Network:
-    """Return the ResNet of a depth, or of so many layers if it is one of DEPTHS."""
+    """Return the ResNet of a depth, or of this many layers if it is one of DEPTHS."""
     depth = DEPTHS[depth] if isinstance(depth, int) else depth
     counts = " ".join(map(str, depth.blocks))
     layers = next((layers for layers, known in DEPTHS.items() if known == depth), None)
@@ -261,7 +257,7 @@ def resnet_of(depth: Depth | int, **facts: Any) -> Network:
 
 
 def find_resnet(tensors: Mapping[str, NDArray]) -> Network:
-    """Return the ResNet of these tensors, by the numbers of blocks and of convolutions in one.
+    """Return the ResNet with these tensors, by the numbers of blocks and of convolutions in one.
 
     Raises CheckpointError if there is none.
     """
@@ -294,8 +290,9 @@ RESNET18_CNTK = Pretrained(
     ),
     note="trained on pixels less a mean image; less its mean in each channel, features are 3 to 5 % off",
 )
-"""A ResNet of nine blocks, trained in CNTK on pixels B, G, R of 0 to 255 less a mean image, of which the mean here is
-that of each channel. Our nets have eight blocks: after the ninth only the average follows."""
+"""A ResNet of nine blocks, trained in CNTK on pixels B, G, R of 0 to 255 minus a mean image, whose mean for each
+channel is given here. Our nets have eight blocks: after the ninth only the average follows.
+"""
 
 _SHA256 = {
     18: "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec",
