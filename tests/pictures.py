@@ -142,7 +142,7 @@ def train(experiment: Experiment, folder: Path, data: Path, *, caffe_test: bool 
     train_here(run)
     accuracies = caffe_test_accuracy(run) if caffe_test else {}
     shutil.rmtree(run.snapshots)  # AlexNet's are half a gigabyte
-    record = json.loads(run.record.read_text())
+    record = json.loads(run.record_file.read_text())
     log = curves(run.log.read_text().splitlines())
     assert len(log["train", "loss_class"]) == experiment.recipe.iterations
     assert all(math.isfinite(value) for values in log.values() for value in values.values())

@@ -175,8 +175,8 @@ def test_snakefile_a_run_that_another_process_finishes_keeps_its_record(tiny_dat
     run = written(tmp_path, tiny_table(BAD_ROW))
     folder = write_run(run, tmp_path / "runs" / "digits" / BAD, data=tiny_data, solver_mode="CPU")
     train_here(folder)
-    record = folder.record.read_bytes()
-    folder.record.unlink()  # for a while it is as if the other one still trained
+    record = folder.record_file.read_bytes()
+    folder.record_file.unlink()  # for a while it is as if the other one still trained
     log = tmp_path / "runs" / "logs" / "digits" / f"{BAD}.log"
     arguments = command(tmp_path, tiny_data, "tables/tiny.md")
     with ExitStack() as held, ExitStack() as started:
@@ -186,10 +186,10 @@ def test_snakefile_a_run_that_another_process_finishes_keeps_its_record(tiny_dat
         started.callback(lambda: second.poll() is None and kill_all(second.pid))
         waiting = f"waiting for process {os.getpid()} on "
         wait_until(lambda: log.is_file() and waiting in log.read_text(), "that it waits", seconds=300, every=0.1)
-        folder.record.write_bytes(record)
+        folder.record_file.write_bytes(record)
         held.close()
         assert second.wait(300) == 0
-    assert folder.record.read_bytes() == record
+    assert folder.record_file.read_bytes() == record
 
 
 @pytest.mark.program

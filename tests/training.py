@@ -27,4 +27,4 @@ def _evaluate_here(folder: RunFolder, threads: int, children: Children) -> None:
         ctypes.CDLL("libgomp.so.1").omp_set_num_threads(threads)  # of this thread alone
         folder = RunFolder.load(folder.path)
         record = evaluate(folder, solver_mode="CPU")
-        write_text(folder.record, json_text(record.to_json()))
+        write_text(folder.record_file, json_text(record.to_json()))

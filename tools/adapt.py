@@ -31,19 +31,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from latent_domains.adapt.folder import Paths, check_goes_on, held, keep_settings, remove_results
-from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import Notes, carry_out
-from latent_domains.adapt.task import (
+from latent_domains.adapt.adaptation import (
     CHOICES,
     IMAGE_SIZE,
     ITERATIONS,
-    Task,
+    Adaptation,
     choose_learner,
     experiment_of,
     notes_on,
     with_defaults,
 )
+from latent_domains.adapt.folder import Paths, check_goes_on, held, keep_settings, remove_results
+from latent_domains.adapt.results import contents, usage
+from latent_domains.adapt.stages import Notes, carry_out
 from latent_domains.adapt.training import NONE, weights_to_begin
 from latent_domains.common.arguments import (
     BACKGROUND,
@@ -159,9 +159,9 @@ def _weights(text: str) -> str:
     return text if text == NONE else str(path(text).resolve())
 
 
-def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
+def _settings(options: argparse.Namespace, adaptation: Adaptation) -> dict[str, Any]:
     """Return what decides the results, by the options' names."""
-    targets, reading = list(map(str, options.target)), task.reading.words
+    targets, reading = list(map(str, options.target)), adaptation.reading.words
     as_given = ("unlabelled", "allow_missing_classes", "folders_are_classes", "skip_unreadable", "weights")
     return {
         "--source": list(map(str, options.source)),
@@ -169,7 +169,7 @@ def _settings(options: argparse.Namespace, task: Task) -> dict[str, Any]:
         **{option_name(name): getattr(options, name) for name in as_given},
         BACKGROUND: reading[BACKGROUND],
         RANGE: options.range and reading[RANGE],
-        **{option_name(name): value for name, value in {**vars(task.learner), **task.chosen}.items()},
+        **{option_name(name): value for name, value in {**vars(adaptation.learner), **adaptation.chosen}.items()},
         "--domains": domains_digest(options.domains) if options.domains else None,
     }
 
@@ -206,10 +206,10 @@ def main() -> None:
     reading = chosen_reading(options, images.entries)
     names = ("weights", "jobs", "threads", "solver_mode", "skip_unreadable", "allow_missing_classes")
     how = {name: getattr(options, name) for name in names}
-    task = Task(paths, images, learner, chosen, command, reading, **how)
-    experiments = [experiment_of(each, images.counts) for each in task.in_order]  # bad options end here
+    adaptation = Adaptation(paths, images, learner, chosen, command, reading, **how)
+    experiments = [experiment_of(each, images.counts) for each in adaptation.in_order]  # bad options end here
     with held(paths):
-        _adapt(options, task, experiments)
+        _adapt(options, adaptation, experiments)
 
 
 def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
@@ -225,29 +225,31 @@ def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
         rows_of(read_domains_file(options.domains), *named)
 
 
-def _adapt(options: argparse.Namespace, task: Task, experiments: list[Experiment]) -> None:
-    """Do what is missing in the folder of a task; ``experiments`` are those of its tasks in their order."""
-    paths, tasks, settings = task.paths, task.in_order, _settings(options, task)
+def _adapt(options: argparse.Namespace, adaptation: Adaptation, experiments: list[Experiment]) -> None:
+    """Do what is missing in the folder; ``experiments`` are those of ``adaptation.in_order``."""
+    paths, adaptations, settings = adaptation.paths, adaptation.in_order, _settings(options, adaptation)
     replaces = options.force and paths.settings.is_file()
     if not replaces:
         by_default = [option_name(name) for name, value in method_options(options).items() if value is None]
         keep_settings(paths, settings, by_default=by_default)
-        for each in tasks:
+        for each in adaptations:
             check_goes_on(each.paths)
     notes = Notes()
-    _say(task.images, experiments[-1], notes, task.jobs, counted=any(each.counts_domains for each in tasks))
+    counted = any(each.counts_domains for each in adaptations)
+    _say(adaptation.images, experiments[-1], notes, adaptation.jobs, counted=counted)
     check_caffe()
-    check_available(requested_mode(task.solver_mode), "solver mode GPU")
+    check_available(requested_mode(adaptation.solver_mode), "solver mode GPU")
     weights = [
         weights_to_begin(each, experiment, begins=replaces or not each.paths.is_begun)
-        for each, experiment in zip(tasks, experiments, strict=True)
+        for each, experiment in zip(adaptations, experiments, strict=True)
     ]
     if replaces:  # now that the options are checked
         remove_results(paths, filter(None, weights))
         keep_settings(paths, settings)
     results: list[str] = []
-    for each, experiment, begin in zip(tasks, experiments, weights, strict=True):
+    for each, experiment, begin in zip(adaptations, experiments, weights, strict=True):
         if results:
-            print("", *results, f"Next step: fine-tune the whole net {task.learner.network}.", "", sep="\n", flush=True)
+            following = f"Next step: fine-tune the whole net {adaptation.learner.network}."
+            print("", *results, following, "", sep="\n", flush=True)
         results = carry_out(each, experiment, begin, notes)
     print("", *results, *contents(paths), "", *usage(paths), sep="\n")

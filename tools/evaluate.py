@@ -27,7 +27,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = RunFolder.load(options.run.resolve())
     record = evaluate(folder, solver_mode=options.solver_mode)
-    write_text(folder.record, json_text(record.to_json()))
+    write_text(folder.record_file, json_text(record.to_json()))
     print(f"{options.run}: {summary(folder, record)}")
     for domains in domains_summary(folder, record):
         print(f"{options.run}: {domains}")

@@ -1,4 +1,4 @@
-"""The folder of a task: its files, the options that it was begun with, and what an earlier call has left in it."""
+"""The folder of an adaptation: its files, the options that it was begun with, and what an earlier call left."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +20,9 @@ OTHERWISE = "choose another --out, or pass --force to start again"
 
 
 class Paths:
-    """The files and folders of a task's folder; :func:`latent_domains.adapt.results.contents` says what they are.
+    """Files and folders of an adaptation; :func:`latent_domains.adapt.results.contents` says what they are.
 
-    ``name`` is the task's, by default that of the folder. ``lmdbs`` and ``style`` hold an LMDB for each domain,
+    ``name`` is the adaptation's, by default that of the folder. ``lmdbs`` and ``style`` hold an LMDB for each domain,
     ``dataset`` describes them for other experiments. ``weights`` has a folder for each converted checkpoint, named by
     its hash. ``model`` is what the names of the folded model's files begin with. ``results`` are made of a finished
     training.

@@ -8,10 +8,10 @@ from pathlib import Path
 import caffe
 import numpy as np
 
+from latent_domains.adapt.adaptation import Adaptation
 from latent_domains.adapt.choice import MOST, Choice, can_choose
 from latent_domains.adapt.data import plan_style
 from latent_domains.adapt.folder import Paths
-from latent_domains.adapt.task import Task
 from latent_domains.baselines.linear import LinearHead, standardised
 from latent_domains.baselines.run import BaselineOptions, make_record
 from latent_domains.common.arguments import BACKGROUND, RANGE
@@ -152,33 +152,33 @@ def write_domains(folder: RunFolder, out: Path) -> None:
     write_csv(out, ["source", "path", "domain", *names], rows)
 
 
-def write_domain_model(task: Task, folder: RunFolder) -> None:
+def write_domain_model(adaptation: Adaptation, folder: RunFolder) -> None:
     """Fit and write the model that tells the domains of new pictures: linear, on the statistics of the sources'."""
-    paths = task.paths
-    make_missing([part for part in plan_style(replace(task, skip_unreadable=True)) if not is_lmdb(part.path)])
+    paths = adaptation.paths
+    make_missing([part for part in plan_style(replace(adaptation, skip_unreadable=True)) if not is_lmdb(part.path)])
     rows, _ = statistics_of(Pictures(folder.experiment, paths.data))
     w = np.concatenate([*given_domains(folder).values()]).astype(np.float64)
     head = LinearHead.distil(standardised(rows), w).of_raw(rows)
     LinearDomains(head.weights, head.bias, made_by(style_backbone())).write(paths.domain_model)
 
 
-def write_readme(task: Task, folder: RunFolder) -> None:
+def write_readme(adaptation: Adaptation, folder: RunFolder) -> None:
     """Write the page that explains the folder."""
-    write_text(task.paths.readme, "\n".join([*_readme(task, folder), ""]))
+    write_text(adaptation.paths.readme, "\n".join([*_readme(adaptation, folder), ""]))
 
 
-def _readme(task: Task, folder: RunFolder) -> Iterable[str]:
-    experiment, paths = folder.experiment, task.paths
+def _readme(adaptation: Adaptation, folder: RunFolder) -> Iterable[str]:
+    experiment, paths = folder.experiment, adaptation.paths
     sources, targets = (
         ", ".join(f"{domain.name} ({domain.folder})" for domain in domains)
-        for domains in (task.images.sources, task.images.targets)
+        for domains in (adaptation.images.sources, adaptation.images.targets)
     )
     yield f"{experiment.title}: {sources} to {targets}"
     how_long = f"{experiment.recipe.iterations} iterations"
     yield f"{experiment.data.learner}, {how_long}"
     yield from result_lines(paths, folder)
     yield ""
-    yield f"Made by: {task.command}"
+    yield f"Made by: {adaptation.command}"
     yield ""
     yield from contents(paths)
     yield ""

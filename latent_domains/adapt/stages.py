@@ -1,10 +1,11 @@
-"""A task carried out, from LMDBs to results. What is there already is left alone."""
+"""An adaptation carried out, from LMDBs to results. What is there already is left alone."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from latent_domains.adapt.adaptation import Adaptation, experiment_of, notes_on
 from latent_domains.adapt.choice import Choice, accuracies, can_choose, choose, train_held_out
 from latent_domains.adapt.data import build_lmdbs, check_different, extract_features, read_stored, with_counted_domains
 from latent_domains.adapt.results import (
@@ -17,7 +18,6 @@ from latent_domains.adapt.results import (
     write_domains,
     write_readme,
 )
-from latent_domains.adapt.task import Task, experiment_of, notes_on
 from latent_domains.adapt.training import open_run, train, weights_to_begin
 from latent_domains.common.artefact import Artefact, make_missing
 from latent_domains.convert.backbone_and_head import check_onnx, is_head
@@ -47,56 +47,57 @@ class Notes:
                 self._said.add(note)
 
 
-def carry_out(task: Task, experiment: Experiment, weights: Path | None, notes: Notes) -> list[str]:
-    """Do all that is missing of a task; return its result and those to compare with, in words.
+def carry_out(adaptation: Adaptation, experiment: Experiment, weights: Path | None, notes: Notes) -> list[str]:
+    """Do all that is missing of an adaptation; return its result and those to compare with, in words.
 
     ``experiment`` is that on all its images, ``weights`` what training begins from. Prints what it does. Raises
     ProgramError naming what is wrong with images, LMDBs or the run folder.
     """
-    found, counts, before = task.images.counts, build_lmdbs(task), experiment.num_domains
-    check_different(task, experiment.batch_inputs)
-    task = with_counted_domains(task)
-    experiment = experiment_of(task, counts)
+    found, counts, before = adaptation.images.counts, build_lmdbs(adaptation), experiment.num_domains
+    check_different(adaptation, experiment.batch_inputs)
+    adaptation = with_counted_domains(adaptation)
+    experiment = experiment_of(adaptation, counts)
     if weights and experiment.num_domains != before:
-        weights = weights_to_begin(task, experiment, begins=True)
+        weights = weights_to_begin(adaptation, experiment, begins=True)
     if counts != found:
         notes.say(
             f"{name}: {number} of {found[name]} images are used: the others could not be read"
             for name, number in counts.items()
             if number != found[name]
         )
-        notes.say(notes_on(read_stored(task), experiment))
+        notes.say(notes_on(read_stored(adaptation), experiment))
     print(f"{experiment.title} on {experiment.data.learner}, {experiment.recipe.iterations} iterations", flush=True)
-    extract_features(task, experiment)
-    folder = open_run(task, experiment)
-    train(task, folder, weights)
-    make_missing(_results(task, folder))
-    return result_lines(task.paths, folder)
+    extract_features(adaptation, experiment)
+    folder = open_run(adaptation, experiment)
+    train(adaptation, folder, weights)
+    make_missing(_results(adaptation, folder))
+    return result_lines(adaptation.paths, folder)
 
 
 @dataclass(frozen=True)
 class RunResult(Artefact):
     """What is made of a finished training, and made again if it is older than its record."""
 
-    record: Path
+    record_file: Path
     paths: Sequence[Path]
     made_by: Callable[[], object]
 
     def is_there(self, *, force: bool = False) -> bool:
-        trained = self.record.stat().st_mtime
+        trained = self.record_file.stat().st_mtime
         return super().is_there() and all(path.stat().st_mtime >= trained for path in self.paths)
 
     def make(self, *, force: bool = False) -> None:
         self.made_by()
 
 
-def _results(task: Task, folder: RunFolder) -> Iterator[RunResult]:
+def _results(adaptation: Adaptation, folder: RunFolder) -> Iterator[RunResult]:
     """Yield all results, in the order in which they are made."""
-    paths, images, result = task.paths, task.images, partial(RunResult, folder.record)
+    paths, images, result = adaptation.paths, adaptation.images, partial(RunResult, folder.record_file)
 
     def chosen() -> None:
         if folder.experiment.data.features:
-            runs = train_held_out(folder, paths.held_out, threads=task.threads, solver_mode=task.solver_mode)
+            how = {"threads": adaptation.threads, "solver_mode": adaptation.solver_mode}
+            runs = train_held_out(folder, paths.held_out, **how)
             held_out = accuracies(runs)
         else:  # of the features alone: to fine-tune a net for each source takes too long
             alone = paths.features.choice
@@ -112,10 +113,9 @@ def _results(task: Task, folder: RunFolder) -> Iterator[RunResult]:
         export_onnx(*made, paths.onnx, options, transform=source.transform, check=check)
 
     def predictions() -> None:
-        classifier = open_classifier(paths.model, requested_mode(task.solver_mode) or mode_of(folder))
-        found = predict(
-            classifier, images.target_entries, reading=task.reading, jobs=task.jobs, desc=paths.predictions.name
-        )
+        classifier = open_classifier(paths.model, requested_mode(adaptation.solver_mode) or mode_of(folder))
+        how = {"reading": adaptation.reading, "jobs": adaptation.jobs, "desc": paths.predictions.name}
+        found = predict(classifier, images.target_entries, **how)
         labelled = any(target.labelled for target in images.targets)
         write_predictions(paths.predictions, found, images.classes, labelled=labelled)
 
@@ -127,9 +127,9 @@ def _results(task: Task, folder: RunFolder) -> Iterator[RunResult]:
     if folder.experiment.method.finds_domains:
         yield result([paths.domains], lambda: write_domains(folder, paths.domains))
         if not folder.experiment.method.has_branch:
-            yield result([paths.domain_model], lambda: write_domain_model(task, folder))
+            yield result([paths.domain_model], lambda: write_domain_model(adaptation, folder))
     yield result(
         [paths.report],
         lambda: build([folder.path, *compared_records(paths, folder)], paths.report, model=saved(paths, folder)),
     )
-    yield result([paths.readme], lambda: write_readme(task, folder))
+    yield result([paths.readme], lambda: write_readme(adaptation, folder))

@@ -1,10 +1,10 @@
-"""The training of a task: the weights that it begins from, its run folder, and how long it takes."""
+"""The training of an adaptation: the weights that it begins from, its run folder, and how long it takes."""
 
 import re
 from pathlib import Path
 
+from latent_domains.adapt.adaptation import Adaptation
 from latent_domains.adapt.folder import OTHERWISE
-from latent_domains.adapt.task import Task
 from latent_domains.common.caffe_process import ending, read_log, start
 from latent_domains.common.files import expect_file, json_text, write_text
 from latent_domains.common.program import ROOT, ProgramError
@@ -31,17 +31,17 @@ NONE = "none"
 _AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
 
 
-def weights_to_begin(task: Task, experiment: Experiment, *, begins: bool) -> Path | None:
+def weights_to_begin(adaptation: Adaptation, experiment: Experiment, *, begins: bool) -> Path | None:
     """Return the caffemodel that training begins with; None for random weights, or where it goes on.
 
     Raises ProgramError, too, if a training that goes on began from others.
     """
     if not begins:
-        folder = RunFolder.load(task.paths.run)
-        if folder.record.exists() or folder.latest_snapshot():
-            check_begun(task.weights, folder, task.paths.weights)
+        folder = RunFolder.load(adaptation.paths.run)
+        if folder.record_file.exists() or folder.latest_snapshot():
+            check_begun(adaptation.weights, folder, adaptation.paths.weights)
             return None
-    return starting_weights(task.weights, experiment, task.paths.weights)
+    return starting_weights(adaptation.weights, experiment, adaptation.paths.weights)
 
 
 def starting_weights(option: str | None, experiment: Experiment, converted: Path) -> Path | None:
@@ -117,21 +117,21 @@ def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
     return converted_file(out, experiment.num_domains)
 
 
-def open_run(task: Task, experiment: Experiment) -> RunFolder:
+def open_run(adaptation: Adaptation, experiment: Experiment) -> RunFolder:
     """Write the run folder of the experiment or, if training goes on, open it.
 
     Raises ProgramError if it holds another experiment, or if ``dataset.json`` is a folder.
     """
-    paths = task.paths
+    paths = adaptation.paths
     if not (paths.is_begun and paths.dataset.is_file()):
         write_text(paths.dataset, json_text(experiment.data.to_json()))
-    return write_missing(experiment, paths.run, data=paths.data, solver_mode=task.solver_mode, remedy=OTHERWISE)
+    return write_missing(experiment, paths.run, data=paths.data, solver_mode=adaptation.solver_mode, remedy=OTHERWISE)
 
 
-def train(task: Task, folder: RunFolder, weights: Path | None) -> None:
+def train(adaptation: Adaptation, folder: RunFolder, weights: Path | None) -> None:
     """Train and evaluate; on a CPU, first say how long it takes."""
-    snapshot, finished = folder.latest_snapshot(), folder.record.exists()
-    mode, threads = requested_mode(task.solver_mode) or mode_of(folder), task.threads
+    snapshot, finished = folder.latest_snapshot(), folder.record_file.exists()
+    mode, threads = requested_mode(adaptation.solver_mode) or mode_of(folder), adaptation.threads
     if snapshot or finished:
         check_same_images(folder, OTHERWISE)  # preflight would advise what write_run's users can do
     left = folder.experiment.recipe.iterations - (snapshot.iteration if snapshot else 0)
@@ -141,7 +141,7 @@ def train(task: Task, folder: RunFolder, weights: Path | None) -> None:
         if weights and not snapshot:
             loaded_from(folder, weights)
         threads = _say_duration(folder, left, threads)
-    train_all([folder], threads=threads, resume=True, solver_mode=task.solver_mode, weights=weights)
+    train_all([folder], threads=threads, resume=True, solver_mode=adaptation.solver_mode, weights=weights)
 
 
 def _say_duration(folder: RunFolder, iterations: int, threads: int | None) -> int:

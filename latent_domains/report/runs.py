@@ -72,7 +72,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]
         name = _run_name(path) if names[_run_name(path)] == 1 else from_root(path)
         if _holds(path, *_OF_A_RUN):  # more than just a record
             folder = RunFolder.load(path)
-            record = folder.read_record() if folder.record.exists() else None
+            record = folder.read_record() if folder.record_file.exists() else None
             runs.append(LoadedRun(name, path, folder.experiment, folder, record))
             continue
         for each, file, record in _records(path, name):

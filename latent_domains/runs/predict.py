@@ -78,7 +78,7 @@ def describe_run(folder: RunFolder) -> ModelDescription:
     The names come from the record or, without one, from the LMDBs' folder, where other classes may be by now.
     """
     data = folder.experiment.data
-    classes = folder.read_record().classes if folder.record.exists() else None
+    classes = folder.read_record().classes if folder.record_file.exists() else None
     classes = classes or class_names(folder) or [str(label) for label in range(data.classes)]
     return ModelDescription(
         f"{folder.experiment.dataset}, {folder.experiment.name}", tuple(classes), data.preprocessing

@@ -234,7 +234,7 @@ def check_data(run: RunFolder) -> None:
             raise ProgramError(
                 f"{lmdb}: {images} images, but a test pass of {run.path} covers {batch_size * batches}: {AGAIN}"
             )
-    if run.record.exists() or run.latest_snapshot():
+    if run.record_file.exists() or run.latest_snapshot():
         check_same_images(run)
 
 

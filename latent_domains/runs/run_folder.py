@@ -150,13 +150,13 @@ class RunFolder:
     def read_record(self) -> Record:
         """Return the record. Raises ProgramError saying how to make it again if it was damaged."""
         try:
-            record = read(Record, self.record)
-            record.check(self.experiment, str(self.record))
+            record = read(Record, self.record_file)
+            record.check(self.experiment, str(self.record_file))
             if from_json(record.experiment) != self.experiment:
-                raise ProgramError(f"{self.record}: experiment: found another one than in experiment.json beside it")
+                raise ProgramError(f"{self.record_file}: experiment: differs from experiment.json beside it")
             if (record.accuracy is None) == bool(self.experiment.task.tests):
                 expected = "a number" if self.experiment.task.tests else "null, as no target has labels"
-                raise ProgramError(f"{self.record}: accuracy: found {record.accuracy!r}, expected {expected}")
+                raise ProgramError(f"{self.record_file}: accuracy: found {record.accuracy!r}, expected {expected}")
             return record
         except ProgramError as error:
             raise ProgramError(
@@ -216,7 +216,7 @@ class RunFolder:
         return self.path / "failure.json"
 
     @property
-    def record(self) -> Path:
+    def record_file(self) -> Path:
         return self.path / "record.json"
 
     @property
@@ -246,7 +246,7 @@ class RunFolder:
         if snapshot is None or snapshot.iteration < last:
             reached = snapshot.iteration if snapshot else 0
             train = f"python -m tools.train --resume {shlex.quote(str(self.path))}"
-            if not self.record.exists():
+            if not self.record_file.exists():
                 raise ProgramError(f"{self.path}: trained to iteration {reached} of {last}: train it first ({train})")
             raise ProgramError(  # --resume leaves such a run alone
                 f"{self.path}: it is finished, but its last whole snapshot is of iteration {reached}, not {last}: "

@@ -68,7 +68,7 @@ def state_of(folder: RunFolder) -> RunState:
     def state(state: State, iteration: int, note: str = "") -> RunState:
         return RunState(state, iteration, iterations, note)
 
-    if folder.record.exists():
+    if folder.record_file.exists():
         try:
             folder.read_record()
         except ProgramError as error:

@@ -119,7 +119,7 @@ class Plan:
         table = next(table for table in self.tables.values() if run in table.runs)
         options = ["--runs", str(self.config.runs), *self.config.choices, *self.config.mode]
         write = shlex.join(["python", "-m", "tools.tables", str(table.files[0]), "--write", run.name, *options])
-        return f"{write} && exec python -m tools.one_gpu {command}"
+        return f"{write} && exec python -m tools.on_free_gpu {command}"
 
     def gpus_of(self, run: Run) -> int | None:
         """Return the number of GPUs of a run; None for none, because some clusters take 0 for a request."""

@@ -121,7 +121,7 @@ def train_all(
                 raise ProgramError(f"{folder.path}: another process replaced it meanwhile: call it again")
         waiting: list[_Job] = []
         for folder in runs:
-            finished = resume and folder.record.exists()
+            finished = resume and folder.record_file.exists()
             if finished:
                 folder.read_record()  # raises if it is damaged: then the run is not finished
                 check_nets(folder)  # nets and a solver that were changed would have another record
@@ -206,8 +206,8 @@ def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
     Raises ProgramError if the run has begun and not ``resume``.
     """
     snapshot = folder.latest_snapshot()
-    if not resume and (snapshot or folder.record.exists()):
-        done = "is finished" if folder.record.exists() else f"was trained to iteration {snapshot.iteration}"
+    if not resume and (snapshot or folder.record_file.exists()):
+        done = "is finished" if folder.record_file.exists() else f"was trained to iteration {snapshot.iteration}"
         raise ProgramError(f"{folder.path} {done}: pass --resume to go on, or write it again with --force")
     return snapshot
 

@@ -20,7 +20,7 @@ PROGRAMS = sorted(file.stem for file in (ROOT / "tools").glob("*.py") if file.st
 def test_programs_explain_themselves_and_refuse_other_options(name: str) -> None:
     shown = program(name, "--help")
     assert shown.returncode == 0 and shown.stdout.startswith("usage: ") and f"tools.{name}" in shown.stdout
-    if name != "one_gpu":  # whose options are those of another command
+    if name != "on_free_gpu":  # whose options are those of another command
         wrong = program(name, "--no-such-option")
         assert wrong.returncode == 2 and "error: " in wrong.stderr.splitlines()[-1] and wrong.stdout == ""
 

@@ -25,7 +25,7 @@ sys.exit({"well": "error: classes.txt: no such file", "mute": "error: no such fi
 def test_judge_finds_what_ends_badly(how, outcome, tmp_path):
     (tmp_path / "toy.py").write_text(TOY)
     (tmp_path / "valid").mkdir()
-    command = Command(f"one_gpu python {tmp_path}/toy.py {how}", ("classes.txt",), "classes.txt")
+    command = Command(f"on_free_gpu python {tmp_path}/toy.py {how}", ("classes.txt",), "classes.txt")
     stage = Stage(Inputs(tmp_path / "valid"), tmp_path / "case", command, {"out/a.csv": 100})
     found, why = judge(stage, Case(0, command, "missing", seed=3))
     assert found == outcome, why

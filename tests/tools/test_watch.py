@@ -43,7 +43,7 @@ def finish(folder: RunFolder, accuracy: float) -> None:
     """As an evaluated run: what is looked at of its record."""
     targets = {"usps": {"accuracy": accuracy}}
     values = {"experiment": folder.experiment.to_json(), "accuracy": accuracy, "targets": targets}
-    write_text(folder.record, json.dumps(values | {"domain_usage": None}))  # at once, since it is being watched
+    write_text(folder.record_file, json.dumps(values | {"domain_usage": None}))  # at once, since it is being watched
 
 
 def fail(folder: RunFolder, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""LMDBs of a task's images."""
+"""LMDBs of an adaptation's images."""
 
 import os
 import shutil
@@ -8,9 +8,9 @@ import cv2
 import numpy as np
 import pytest
 
+from latent_domains.adapt.adaptation import Adaptation, Learner
 from latent_domains.adapt.data import build_lmdbs
 from latent_domains.adapt.folder import Paths
-from latent_domains.adapt.task import Learner, Task
 from latent_domains.common.program import ProgramError
 from latent_domains.data import lmdb_io
 from latent_domains.data.domain_images import TaskImages, read_images
@@ -22,7 +22,7 @@ from tests.shapes import LOOKS, plant_domain
 
 def build(out: Path, images: TaskImages, *, skip_unreadable: bool = False) -> dict[str, int]:
     how = {"jobs": 2, "skip_unreadable": skip_unreadable}
-    return build_lmdbs(Task(Paths(out), images, Learner("mnist"), {}, "adapt", **how))
+    return build_lmdbs(Adaptation(Paths(out), images, Learner("mnist"), {}, "adapt", **how))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A task's folder: the options that it was begun with, and what an earlier call has left in it."""
+"""An adaptation's folder: the options that it was begun with, and what an earlier call has left in it."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from latent_domains.adapt.folder import Paths, check_goes_on, keep_settings, remove_results
 from latent_domains.common.program import ProgramError
 from latent_domains.runs.lock import locked
-from tests.latent_domains.adapt.tasks import begin
+from tests.latent_domains.adapt.adaptations import begin
 
 
 def test_keep_settings_takes_an_option_of_the_method_that_was_none_for_the_default_of_then(tmp_path):

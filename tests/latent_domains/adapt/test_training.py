@@ -1,4 +1,4 @@
-"""The training of a task: its weights, its run folder, and how long it takes, in numbers and in words."""
+"""The training of an adaptation: its weights, its run folder, and how long it takes, in numbers and in words."""
 
 import json
 from dataclasses import replace
@@ -28,7 +28,7 @@ from latent_domains.experiment.networks import BACKBONES, NETWORKS, PRETRAINED, 
 from latent_domains.networks.lite0 import LITE0
 from latent_domains.runs.run_folder import RunFolder
 from latent_domains.runs.write import write_run
-from tests.latent_domains.adapt.tasks import begin, task
+from tests.latent_domains.adapt.adaptations import adaptation, begin
 
 
 def experiment(network: str, method: str = "mda") -> Experiment:
@@ -167,18 +167,18 @@ def test_open_run_describes_the_dataset_of_the_run(tiny_data, tmp_path):
     paths = Paths(tmp_path)
     paths.dataset.mkdir(parents=True)
     with pytest.raises(ProgramError, match=r"dataset\.json: a folder is there, expected to write a file"):
-        open_run(task(tmp_path), make_experiment("digits", "dial"))
+        open_run(adaptation(tmp_path), make_experiment("digits", "dial"))
     assert not paths.run.exists()
     ours = Paths(tmp_path / "ours")
     ours.dataset.parent.mkdir(parents=True)
     ours.dataset.write_text("of other options")
     (ours.data / "digits").symlink_to(tiny_data / "digits")
     experiment = make_experiment("digits", "source_only", iterations=1)
-    folder = open_run(task(ours.root), experiment)
+    folder = open_run(adaptation(ours.root), experiment)
     assert from_json(json.loads(ours.dataset.read_text())) == experiment.data
-    assert open_run(task(ours.root), experiment) == folder
+    assert open_run(adaptation(ours.root), experiment) == folder
     with pytest.raises(ProgramError, match=r"another experiment: method is 'source_only' there, 'dial' here.*--force"):
-        open_run(task(ours.root), make_experiment("digits", "dial"))
+        open_run(adaptation(ours.root), make_experiment("digits", "dial"))
 
 
 @pytest.mark.program
@@ -186,16 +186,16 @@ def test_train_tells_what_is_wrong_with_a_run_before_an_iteration_is_measured(ti
     folder = begin(tmp_path / "task", tiny_data)
     (folder.data_folder / "digits").unlink()
     with pytest.raises(ProgramError, match="no LMDB there; build it with"):
-        train(task(tmp_path / "task"), folder, None)
+        train(adaptation(tmp_path / "task"), folder, None)
 
 
 def test_train_refuses_a_finished_run_of_other_records_with_advice_for_adapt(tiny_data, tmp_path):
     folder = begin(tmp_path / "task", tiny_data)
     name = folder.experiment.data.train_lmdb(folder.experiment.sources[0])
     folder.training.write_text(json.dumps({"seconds": 1.0, "lmdbs": {name: "of yesterday"}}))
-    folder.record.touch()
+    folder.record_file.touch()
     with pytest.raises(ProgramError, match=r"was of yesterday, is .*; choose another --out, or pass --force"):
-        train(task(tmp_path / "task"), folder, None)
+        train(adaptation(tmp_path / "task"), folder, None)
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_run_from_imagenets_weights_is_exported_and_predicts(small_pictures, t
     assert done.returncode == 0, done.stderr
     run = write_run(make_experiment("pacs", "mda", **QUICK, **LITE0), tmp_path / "run", data=small_pictures)
     train_here(run, weights=tmp_path / "lite0_mda4.caffemodel")
-    assert json.loads(run.record.read_text())["iteration"] == QUICK["iterations"]
+    assert json.loads(run.record_file.read_text())["iteration"] == QUICK["iterations"]
     stock = tmp_path / "stock"
     done = program("export", run.path, stock)
     assert done.returncode == 0, done.stderr

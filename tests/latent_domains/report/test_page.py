@@ -33,7 +33,7 @@ def report(runs, tmp_path_factory) -> Path:
     awkward = folder / HOSTILE.replace("/", "")
     shutil.copytree(runs["mda"].path, awkward)
     kept = folder / "kept.json"
-    shutil.copy(runs["mda seed 1"].record, kept)
+    shutil.copy(runs["mda seed 1"].record_file, kept)
     paths = [runs["source_only"].path, awkward, kept]
     build(paths, folder / "report.html", pictured=["source_only", awkward.name, "kept"])
     return folder / "report.html"

@@ -79,10 +79,10 @@ def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     """Its target may have no labels, so that no score shows it."""
     folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)
     train_here(folder)
-    folder.record.unlink()
+    folder.record_file.unlink()
     spoil(folder.final_snapshot().model, "conv2")
     with pytest.raises(
         ProgramError, match=r"caffemodel: layer conv2 holds values that are not finite: the training di"
     ):
         evaluate(folder)
-    assert not folder.record.exists()
+    assert not folder.record_file.exists()

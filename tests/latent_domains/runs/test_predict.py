@@ -17,7 +17,7 @@ def test_classes_are_those_of_the_training(tiny_data: Path, tmp_path: Path) -> N
     assert describe_run(folder).classes == tuple(map(str, range(10)))
     (data / "digits" / "usps_test" / "classes.txt").write_text("\n".join(names["new"]))
     assert describe_run(folder).classes == names["new"]
-    write_record(folder.record, folder.experiment, 0.5)
+    write_record(folder.record_file, folder.experiment, 0.5)
     assert describe_run(folder).classes == names["new"]
-    write_record(folder.record, folder.experiment, 0.5, classes=names["old"])
+    write_record(folder.record_file, folder.experiment, 0.5, classes=names["old"])
     assert describe_run(folder).classes == names["old"]

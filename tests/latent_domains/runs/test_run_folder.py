@@ -50,7 +50,7 @@ def test_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_p
     """--resume would leave a run with a record alone."""
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     if finished:
-        folder.record.touch()
+        folder.record_file.touch()
     with pytest.raises(ProgramError, match=advice):
         folder.final_snapshot()
 
@@ -58,8 +58,8 @@ def test_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_p
 @pytest.mark.program
 def test_a_record_of_another_experiment_is_told(trained, tmp_path):
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
-    edit(folder.record, '"seed": 5', '"seed": 6')
-    with pytest.raises(ProgramError, match=r"record\.json: experiment: found another one than in experiment\.json"):
+    edit(folder.record_file, '"seed": 5', '"seed": 6')
+    with pytest.raises(ProgramError, match=r"record\.json: experiment: differs from experiment\.json"):
         folder.read_record()
 
 

@@ -101,7 +101,7 @@ def test_run_script_writes_a_run_from_its_table_then_trains_it(tmp_path, monkeyp
     options = "--runs runs --data data --seeds 3 --solver-mode CPU"
     assert write == f"python -m tools.tables experiments/pacs.yaml --write {mda.name} {options}"
     assert train == (
-        "exec python -m tools.one_gpu python -m tools.train --resume --wait --solver-mode CPU "
+        "exec python -m tools.on_free_gpu python -m tools.train --resume --wait --solver-mode CPU "
         f"--weights data/weights/resnet18_mda4.caffemodel runs/pacs/{mda.name} --threads 2"
     )
     assert (here.gpus_of(mda), here.memory(mda)) == (None, 8000)

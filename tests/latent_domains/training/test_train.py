@@ -41,7 +41,7 @@ from tests.training import train_here
 def test_train_and_record(method, tiny_data, tmp_path):
     folder = write_run(small(method), tmp_path / "run", data=tiny_data)
     train_here(folder)
-    record = json.loads(folder.record.read_text())
+    record = json.loads(folder.record_file.read_text())
     assert record["iteration"] == 6 and record["test_images"] == TEST
     assert (record["accuracy"] * TEST) % 1 == pytest.approx(0, abs=1e-9)
     assert record["experiment"] == json.loads(json.dumps(folder.experiment.to_json()))
@@ -90,14 +90,14 @@ def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path
     assert "Traceback" not in errors
     reached = folder.latest_snapshot().iteration
     assert 10 <= reached < 100_000
-    assert not folder.record.exists()
+    assert not folder.record_file.exists()
 
     with pytest.raises(ProgramError, match=f"was trained to iteration {reached}: pass --resume"):
         train_here(folder)
     folder = lasting(folder, reached + 5)
     seconds = json.loads(folder.training.read_text())["seconds"]
     train_here(folder, resume=True)
-    record = json.loads(folder.record.read_text())
+    record = json.loads(folder.record_file.read_text())
     assert record["iteration"] == reached + 5
     assert record["training"]["seconds"] > seconds
     assert "Resuming from " in folder.log.read_text()
@@ -135,7 +135,7 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_da
     parts = lasting(runs[1], 10)
     assert TRAIN % 8 == 0 and 10 % (TRAIN // 8), "it would go on at an epoch's beginning anyway"
     train_here(parts)
-    parts.record.unlink()
+    parts.record_file.unlink()
     parts = lasting(parts, 17)
     train_here(parts, resume=True)
     before, after = (curves(run.log.read_text().splitlines()) for run in (whole, parts))
@@ -151,7 +151,7 @@ def test_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path
     folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
     train_here(folder)
     log, accuracy = folder.log.read_text(), folder.read_record().accuracy
-    folder.record.unlink()
+    folder.record_file.unlink()
     train_here(folder, resume=True)
     assert folder.read_record().accuracy == accuracy and folder.log.read_text() == log
 
@@ -190,10 +190,10 @@ def test_a_link_in_the_folder_is_not_written_through(name, tiny_data, tmp_path):
 
 def test_a_damaged_record_is_named(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
-    folder.record.write_text("{")
+    folder.record_file.write_text("{")
     done = program("train", "--resume", "--threads", "1", folder.path)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {folder.record}: ")
+    assert done.stderr.startswith(f"error: {folder.record_file}: ")
     assert done.stderr.endswith(f"; make it again with: python -m tools.evaluate {shlex.quote(str(folder.path))}\n")
 
 
@@ -283,7 +283,7 @@ def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path)
         train_here(folder, resume=True)
     with pytest.raises(ProgramError, match=message):
         evaluate(folder)
-    folder.record.unlink()
+    folder.record_file.unlink()
     with pytest.raises(ProgramError, match=message):
         train_here(folder, resume=True)
     train_here(other, resume=True)  # which has not begun
@@ -308,7 +308,7 @@ def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
     shutil.copyfile(folder.initial, weights)
     for finished in (True, False):
         if not finished:
-            folder.record.unlink()
+            folder.record_file.unlink()
         done = program(*arguments, "--weights", weights, folder.path)
         found = hashlib.sha256(weights.read_bytes()).hexdigest()
         expected = (
@@ -332,7 +332,7 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     bad.net("train").write_text(bad.net("train").read_text().replace('"Slice"', '"Silence"'))
     with pytest.raises(ProgramError, match="Silence Layer produces 0 top"):
         train_here(bad, good, jobs=2)
-    assert good.record.exists() and not bad.record.exists()
+    assert good.record_file.exists() and not bad.record_file.exists()
 
 
 @pytest.mark.program
@@ -344,7 +344,7 @@ def test_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, 
     folder = write_run(small(method, iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
     with pytest.raises(ProgramError, match=f"{said}: the training diverged; begin it again with a lower"):
         train_here(folder)
-    assert not folder.record.exists() and last_iteration(folder) < 100
+    assert not folder.record_file.exists() and last_iteration(folder) < 100
     assert state_of(folder).state == State.FAILED and "diverged" in state_of(folder).note
     assert not folder.is_locked()
 
@@ -372,9 +372,9 @@ def test_a_process_gets_its_share_of_the_cores(monkeypatch):
 
 @pytest.mark.program
 def test_a_finished_run_is_never_repeated(trained, tiny_data):
-    before = trained.record.stat().st_mtime_ns
+    before = trained.record_file.stat().st_mtime_ns
     train_here(write_missing(trained.experiment, trained.path, data=tiny_data), resume=True)
-    assert trained.record.stat().st_mtime_ns == before
+    assert trained.record_file.stat().st_mtime_ns == before
     for field, message in (
         ("max_iter", "max_iter is 7, expected 4 by exp"),
         ("base_lr", "base_lr is 7, expected 0.01 "),

@@ -37,7 +37,7 @@ def written(path: Path, data: Path, method: str = "mda", **options: Any) -> RunF
 def trained_for(run: RunFolder, iterations: int) -> RunFolder:
     """Train a run, and give it so many iterations: what comes after is to be trained from its snapshot."""
     train_here(run)
-    run.record.unlink()
+    run.record_file.unlink()
     return lasting(run, iterations)
 
 
@@ -99,12 +99,12 @@ def test_ctrl_c_stops_after_an_iteration_with_a_snapshot_that_it_goes_on_from(lo
 
     with pytest.raises(KeyboardInterrupt), once_it_runs(long, press):
         train_here(long, resume=True)
-    assert not workers(long) and not long.record.exists()
+    assert not workers(long) and not long.record_file.exists()
     reached = long.latest_snapshot().iteration
     assert reached >= 10 and "Optimization stopped early." in long.log.read_text()
     resumed = lasting(long, reached + 5)
     train_here(resumed, resume=True)
-    assert json.loads(resumed.record.read_text())["iteration"] == reached + 5
+    assert json.loads(resumed.record_file.read_text())["iteration"] == reached + 5
     assert f"Resuming from {long.snapshots}/model_iter_{reached}.solverstate" in long.log.read_text()
 
 
@@ -149,7 +149,7 @@ def test_a_gpu_learns_what_the_cpu_learns(method, tiny_data, tmp_path):
     for mode in ("GPU", "CPU"):
         run = written(tmp_path / mode, tiny_data, method, iterations=2)
         train_here(run, solver_mode=mode)
-        run.record.unlink()
+        run.record_file.unlink()
         run = lasting(run, 4)
         train_here(run, solver_mode=mode, resume=True)
         learnt.append(blobs(run.latest_snapshot().model))

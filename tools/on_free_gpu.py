@@ -1,6 +1,6 @@
 """Run a command on one GPU of this machine that no other such command uses; wait until one is free.
 
-    python -m tools.one_gpu python -m tools.train --resume runs/photo
+    python -m tools.on_free_gpu python -m tools.train --resume runs/photo
 
 So each of several runs at once gets its own GPU. With a single GPU, or none, the command runs unchanged, because a
 cluster's scheduler may have chosen the GPU.
@@ -9,7 +9,7 @@ cluster's scheduler may have chosen the GPU.
 if __name__ == "__main__":
     from latent_domains.common.start import start
 
-    start("tools.one_gpu")
+    start("tools.on_free_gpu")
 
 import argparse
 import os
@@ -23,7 +23,7 @@ from latent_domains.common.program import ProgramError
 
 
 def main() -> None:
-    parser = program_parser("tools.one_gpu", __doc__)
+    parser = program_parser("tools.on_free_gpu", __doc__)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run, with its arguments")
     command = parser.parse_args().command
     if not command:

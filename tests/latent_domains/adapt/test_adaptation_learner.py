@@ -2,8 +2,8 @@
 
 import pytest
 
-from latent_domains.adapt import task
-from latent_domains.adapt.task import (
+from latent_domains.adapt import adaptation
+from latent_domains.adapt.adaptation import (
     IMAGE_SIZE,
     ITERATIONS,
     ON_FEATURES,
@@ -19,7 +19,7 @@ from latent_domains.common.program import ProgramError
 def test_default_network_is_one_that_this_machine_trains_in_minutes(monkeypatch):
     monkeypatch.delenv("SOLVER_MODE", raising=False)
     for reason, expected in (("the driver shows no GPU", "lite0"), (None, "resnet18")):
-        monkeypatch.setattr(task, "why_no_gpu", lambda reason=reason: reason)
+        monkeypatch.setattr(adaptation, "why_no_gpu", lambda reason=reason: reason)
         assert default_network(None) == expected
     assert default_network("CPU") == "lite0" and default_network("GPU") == "resnet18"
 
@@ -79,7 +79,7 @@ def test_with_defaults_several_targets_are_one_domain_and_need_no_branch(method)
 
 
 def test_choose_learner_fine_tunes_a_backbone_only_where_that_is_asked_for(monkeypatch):
-    monkeypatch.setattr(task, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(adaptation, "why_no_gpu", lambda: None)
     features, tuned = (choose_learner("lite0", fine_tune, None, "CPU") for fine_tune in (False, True))
     assert features == Learner("lite0") and features.on_features and features.features_alone is None
     assert tuned == Learner("lite0", True, IMAGE_SIZE) and not tuned.on_features and tuned.features_alone == features

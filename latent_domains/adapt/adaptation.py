@@ -1,4 +1,4 @@
-"""A task on one's own images with all that is decided about it: what is trained, options, the experiment."""
+"""An adaptation on one's own images with all that is decided about it: what is trained, options, the experiment."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -144,7 +144,7 @@ def for_features(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Task:
+class Adaptation:
     """``images`` for a learner, the options of the method that are ``chosen``, the ``command`` that asks for it.
 
     ``reading`` says how pictures are read, ``counted`` that k is what was counted, ``weights`` what training begins
@@ -173,26 +173,26 @@ class Task:
 
     @property
     def pictures(self) -> Dataset:
-        """A dataset with pictures as the learner takes them, read as this task reads them."""
+        """A dataset with pictures as the learner takes them, read as this adaptation reads them."""
         return replace(self.learner.pictures, reading=self.reading)
 
     @property
-    def in_order(self) -> list["Task"]:
-        """The task on features alone, if there is one to compare with, then the task itself."""
+    def in_order(self) -> list["Adaptation"]:
+        """The adaptation on features alone, if there is one to compare with, then the adaptation itself."""
         if not (alone := self.learner.features_alone):
             return [self]
         chosen = for_features(alone, self.chosen)
         return [replace(self, paths=self.paths.features, learner=alone, chosen=chosen, weights=None), self]
 
 
-def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
+def experiment_of(adaptation: Adaptation, counts: Mapping[str, int]) -> Experiment:
     """Make the experiment on ``counts`` images of each domain.
 
     A batch has the size of the learner's recipe, or is smaller if domains are small. A training has four tests and four
     snapshots or more. There are fewer tests if the target is large: between two tests, training reads at least as many
     images as a test. Raises ProgramError naming an option that does not fit.
     """
-    images, chosen, recipe = task.images, task.chosen, task.learner.recipe
+    images, chosen, recipe = adaptation.images, adaptation.chosen, adaptation.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
     seen = (*sources, *targets) if METHODS[chosen["method"]].sees_target else sources
     split, sizes = chosen.get("batch_split"), [counts[domain] for domain in seen]
@@ -207,11 +207,11 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
         test_interval=min(iterations, max(min(recipe.test_interval, max(1, iterations // 4)), as_long_as_a_test)),
         snapshot_interval=min(recipe.snapshot_interval, max(1, iterations // 4)),
         data_order="shuffled",  # such sets are small, and epochs many
-        solver_mode="CPU" if task.learner.on_features else "GPU",
+        solver_mode="CPU" if adaptation.learner.on_features else "GPU",
     )
-    data = describe_pictures(task.paths.name, images, task.pictures, counts, recipe, task.command)
-    if task.learner.on_features:
-        data = replace(on_lite0(data, recipe, task.command), usage_images=data.usage_images)
+    data = describe_pictures(adaptation.paths.name, images, adaptation.pictures, counts, recipe, adaptation.command)
+    if adaptation.learner.on_features:
+        data = replace(on_lite0(data, recipe, adaptation.command), usage_images=data.usage_images)
     k = chosen["k"]
     if chosen["method"] in LATENT and k is None and len(images.sources) == 1 and not chosen.get("domains"):
         k = DEFAULT_K
@@ -219,7 +219,7 @@ def experiment_of(task: Task, counts: Mapping[str, int]) -> Experiment:
     if split and not size:
         size = _batch_size(split, rows, len(sources), len(seen))
     experiment = make_experiment(data, **{**chosen, "k": k, "batch_size": size})
-    if task.counted:
+    if adaptation.counted:
         experiment = replace(experiment, method=replace(experiment.method, counted=True))
     if data.features and experiment.method.has_target_branch and experiment.method.branch_input == "early":
         raise ProgramError(
