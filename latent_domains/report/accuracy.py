@@ -57,7 +57,7 @@ def _chart(lines: Sequence[Line], key: tuple[str, str], title: str) -> Chart | N
 
 
 def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values: np.ma.MaskedArray) -> None:
-    """A line's mean over its seeds and, with several seeds, a band from the lowest to the highest."""
+    """Draw a line's mean over its seeds and, with several seeds, a band from the lowest to the highest."""
     mean = values.mean(axis=0)
     axes.plot(
         iterations,
@@ -76,10 +76,10 @@ def _draw_curves(axes: Axes, line: Line, iterations: NDArray[np.float64], values
 
 
 def binned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], np.ma.MaskedArray]:
-    """Iterations (n) and the curves' values at these (curves×n); n is at most ``BINS``.
+    """Return iterations (n) and the curves' values at these (curves×n); n is at most ``BINS``.
 
-    At an iteration that only another curve has, a curve is interpolated. Before its first and after its last one, as of
-    a run that is not finished, its values are masked.
+    A curve is interpolated at an iteration that only another curve has. Before its first and after its last iteration
+    (as in an unfinished run) its values are masked.
     """
     iterations = np.array(sorted(set().union(*curves)))
     values = [np.interp(iterations, *np.array(sorted(curve.items())).T, np.nan, np.nan) for curve in curves]
@@ -142,7 +142,7 @@ def _accuracy_chart(task: ComparedTask) -> Chart:
 
 
 def accuracy_section(tasks: Sequence[ComparedTask]) -> Section:
-    """Bars and learning curves of each task, then their numbers."""
+    """Return bars and learning curves of each task, then their numbers."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):
         if len(tasks) > 1:

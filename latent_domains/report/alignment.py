@@ -1,4 +1,4 @@
-"""Features in two dimensions, before and after alignment: do domains lie apart, do classes?"""
+"""Features in two dimensions, before and after alignment: are domains apart, are classes?"""
 
 from collections.abc import Sequence
 
@@ -14,13 +14,13 @@ from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.outputs import AlignedFeatures, aligned_features
 
 NAMED = 10
-"""Up to so many domains or classes are named, each with its own colour and mark."""
+"""Up to this many domains or classes are named, each with its own colour and mark."""
 
 IMAGES = 384
 """Images in a picture, of all domains together."""
 
 NEIGHBOURS = 5
-"""So many nearest neighbours of each image are compared with it by domain and class."""
+"""This many nearest neighbours of each image are compared with it by domain and class."""
 
 
 def principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -33,7 +33,7 @@ def principal(features: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def embed(components: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Points (n×2) of principal components, by t-SNE that begins with the first two."""
+    """Return points (n×2) of principal components, by t-SNE that begins with the first two."""
     from sklearn.manifold import TSNE
 
     perplexity = min(30.0, (len(components) - 1) / 3)
@@ -63,7 +63,7 @@ def _embedding_charts(
 ) -> dict[str, list[Chart]]:
     """Draw the inputs of the first normalisation (``early``) and of the classifier (``last``), by domain and class.
 
-    These two share marks and colours, so each has its own charts, and a legend of its own.
+    Domains and classes share marks and colours, so each has its own charts and its own legend.
     """
     charts: dict[str, list[Chart]] = {}
     for stage, blob, values in (
@@ -117,7 +117,7 @@ def _not_named(groups: str, names: Sequence[str]) -> str:
 
 
 def alignment_section(pictured: Sequence[LoadedRun]) -> Section:
-    """Features of the runs to picture in two dimensions, before and after the alignment."""
+    """Return features of the runs to picture in two dimensions, before and after the alignment."""
     blocks: list[Block] = []
     for run in pictured:
         blocks.append(Heading(f"{run.experiment.title}: {run.name}"))

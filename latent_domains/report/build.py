@@ -27,7 +27,7 @@ from latent_domains.tables.results import NOTHING, best_of
 
 
 def environment_section(runs: Sequence[LoadedRun]) -> Section:
-    """Versions, hardware and commits of all runs, then the runs."""
+    """Return versions, hardware and commits of all runs, then the runs."""
     facts: dict[str, dict[str, None]] = {}
     for record in (run.record for run in runs if run.record):
         for what, value in _facts(record).items():
@@ -47,7 +47,7 @@ def environment_section(runs: Sequence[LoadedRun]) -> Section:
 
 
 def _facts(record: Record) -> dict[str, str]:
-    """Return what a record says of how it was made, as text."""
+    """Return the facts in a record about how it was made, as text."""
     training = record.training
     facts: dict[str, Any] = {"commit of the evaluation": _short(record.commit)}
     commits = [session.commit for session in training.sessions] if training else []
@@ -85,7 +85,7 @@ def _row(run: LoadedRun) -> list[str]:
 
 
 _BEGINNING = b"<!doctype html>"
-"""How the page's template begins. A file that begins otherwise is never replaced."""
+"""The beginning of the page's template. A file that begins differently is never replaced."""
 
 
 def build(
@@ -100,10 +100,9 @@ def build(
     """Write the report of the runs (folders or records, see :func:`load_runs`) to ``out``, and return the page.
 
     With ``table``, the report has its rows, in its order, and the paper's numbers. ``pictured`` names the runs whose
-    domains, features and classes are shown in pictures (None: :func:`runs_to_picture`). ``model`` is the
-    run or record whose model is used: the first sentence is about it. ``figures`` is a folder for all
-    charts as SVG and PNG. Raises ProgramError if a run cannot be read or is not in the table, or if ``pictured`` names
-    another run.
+    domains, features and classes are shown in pictures (None: :func:`runs_to_picture`). ``model`` is the run or record
+    whose model is used: the first sentence is about it. ``figures`` is a folder for all charts as SVG and PNG. Refuses
+    runs that are not in the table, and ``pictured`` names of other runs.
     """
     runs, baselines = load_runs([path.resolve() for path in paths])
     out, figures = out.resolve(), figures.resolve() if figures else None  # nets run in the root folder
@@ -186,7 +185,7 @@ def _title(tasks: Sequence[ComparedTask], table: Table | None) -> str:
 def _of_model(tasks: Sequence[ComparedTask], model: Path) -> str | None:
     """Say how accurate the run or record ``model`` is.
 
-    None where nothing is compared with it, or its targets have no labels.
+    None if nothing is compared with it, or if its targets have no labels.
     """
     for task in tasks:
         for line in task.lines:
@@ -197,7 +196,7 @@ def _of_model(tasks: Sequence[ComparedTask], model: Path) -> str | None:
 
 
 def _summary_sentences(tasks: Sequence[ComparedTask], runs: Sequence[LoadedRun]) -> list[str]:
-    """Sum up the main numbers in a few sentences."""
+    """Summarise the main numbers in a few sentences."""
     finished = sum(run.record is not None for run in runs)
     lead = [f"{finished} of {len(runs)} runs are finished."] if finished < len(runs) else []
     unadapted = {*UNADAPTED, *(name for name, method in METHODS.items() if not method.sees_target)}

@@ -1,6 +1,6 @@
 """Charts that matplotlib draws side by side in one SVG or PNG file, and names as a page or chart can show them.
 
-The colours are Okabe & Ito's, which colour-blind people can tell apart. Dashes and marks tell the same.
+The colours are Okabe & Ito's, which colour-blind people can distinguish. Dashes and marks distinguish the same lines.
 """
 
 import io
@@ -79,14 +79,14 @@ _LABEL, _SAMPLE = 5, 45
 """In a legend, the width of a letter, and that of the sample line with its space, in points."""
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-"""Characters that XML cannot hold, and those that stand for bytes of a file name that are not UTF-8."""
+"""Characters that XML cannot contain, and those that represent bytes of a file name that are not UTF-8."""
 
 
 @dataclass(frozen=True)
 class Chart:
     """A picture of numbers. ``draw`` fills one pair of axes; ``width`` and ``height`` are in points.
 
-    ``title`` stands above it, cut if it is long; ``alt`` describes it in words.
+    ``title`` is above it, cut if it is long; ``alt`` describes it in words.
     """
 
     title: str
@@ -97,7 +97,7 @@ class Chart:
 
 
 def image(charts: Sequence[Chart], columns: int | None = None, *, kind: str = "svg") -> bytes:
-    """Charts in a grid, ``columns`` in a row (None: all), above a legend of their lines, as an SVG or PNG file."""
+    """Return charts in a grid, ``columns`` in a row (None: all), above a legend of their lines, as SVG or PNG."""
     file = io.BytesIO()
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # browsers have more fonts
@@ -139,7 +139,7 @@ def _figure(charts: Sequence[Chart], columns: int) -> Figure:
 
 
 def _title(chart: Chart) -> str:
-    """Return the title in lines, which take a third of the chart's height at most."""
+    """Return the title in lines, which need at most a third of the chart's height."""
     letters, most = int(chart.width / _LETTER), max(1, int(chart.height / 3 / _LINE))
     lines = textwrap.wrap(printable(chart.title), letters)
     if len(lines) > most:
@@ -148,27 +148,27 @@ def _title(chart: Chart) -> str:
 
 
 def printable(text: str) -> str:
-    """``text`` with a replacement character for each that cannot be shown."""
+    """Return ``text`` with a replacement character for each that cannot be shown."""
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def in_legend(text: str) -> str:
-    """``text`` as a line's label. Behind a blank: matplotlib shows none in a legend that begins with an underscore."""
+    """Return ``text`` as a line's label, after a blank: matplotlib omits labels that begin with an underscore."""
     return printable(f" {text}" if text.startswith("_") else text)
 
 
 def identifier(text: str) -> str:
-    """``text`` as an element's id and a file's name."""
+    """Return ``text`` as an element's id and a file's name."""
     return re.sub(r"[^\w.+-]+", "-", text)
 
 
 def latent_name(domain: int) -> str:
-    """Return what a latent domain, counted from 0, is called: s₁, s₂, …"""
+    """Return the name of a latent domain, counted from 0: s₁, s₂, …"""
     return "s" + str(domain + 1).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 def in_lines(text: str, length: int) -> str:
-    """``text`` for a chart, printable and in lines of at most so many letters."""
+    """Return ``text`` for a chart, printable and in lines of at most ``length`` letters."""
     return "\n".join(textwrap.wrap(printable(text), length))
 
 
@@ -178,6 +178,6 @@ def lines_of(texts: Sequence[str]) -> int:
 
 
 def shortened(text: str, length: int) -> str:
-    """``text`` for a chart: printable, and cut to its beginning and an ellipsis if it is longer than ``length``."""
+    """Return ``text`` for a chart: printable, and cut after ``length`` characters, with an ellipsis."""
     text = printable(text)
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"

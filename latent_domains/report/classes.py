@@ -14,14 +14,14 @@ from latent_domains.report.runs import LoadedRun
 from latent_domains.tables.results import NOTHING
 
 _NUMBERED = 12
-"""With up to so many classes the cells of a confusion matrix show their numbers."""
+"""With up to this many classes the cells of a confusion matrix show their numbers."""
 
 DRAWN = 65
-"""With up to so many classes matrices of them are drawn."""
+"""With up to this many classes confusion matrices are drawn."""
 
 
 def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], title: str) -> Chart:
-    """Shares of each true class's images (rows) that go to each predicted class (columns)."""
+    """Draw the shares of each true class's images (rows) that go to each predicted class (columns)."""
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     many = len(classes) > _NUMBERED
     rows = [shortened(label, 16) for label in classes]
@@ -41,10 +41,10 @@ def confusion_chart(counts: NDArray[np.int64], classes: Sequence[str], title: st
 
 
 def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) -> list[tuple[str, ...]]:
-    """For each class: name, test images, accuracy (%) of each run, and the commonest error of all runs together.
+    """Return for each class: name, test images, accuracy (%) of each run, and the most frequent error of all runs.
 
     Classes with the lowest mean accuracy come first, and of equal ones those with the most images. Classes without test
-    images have no numbers and come last. Runs of other images may have other numbers of them: then all are named.
+    images have no numbers and come last. If runs have different test images, all numbers of images are given.
     """
     images = np.array([of_run.sum(axis=1) for of_run in counts.values()])
     most = images.max(axis=0)
@@ -65,7 +65,7 @@ def class_rows(counts: Mapping[str, NDArray[np.int64]], classes: Sequence[str]) 
 
 
 def classes_section(tasks: Sequence[ComparedTask], pictured: Sequence[LoadedRun]) -> Section:
-    """Confusion matrices and accuracy on each class, of the runs to picture on each target."""
+    """Return confusion matrices and accuracy on each class, of the runs to picture on each target."""
     blocks: list[Block] = []
     for number, task in enumerate(tasks, 1):
         for target in task.targets:

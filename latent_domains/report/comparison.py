@@ -16,7 +16,7 @@ from latent_domains.tables.records import part_of_variant
 from latent_domains.tables.results import OverSeeds, best_of
 
 CITED = "cited"
-"""In place of a method: the row has only numbers that the paper cites."""
+"""Replaces a method: the row has only numbers that the paper cites."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Line(OverSeeds):
 
 
 def _scores_of(runs: Sequence[LoadedRun]) -> tuple[float, ...]:
-    """Accuracies in % of the runs that are finished and whose targets have labels."""
+    """Return accuracies in % of the finished runs whose targets have labels."""
     return tuple(100 * run.record.accuracy for run in runs if run.record and run.record.accuracy is not None)
 
 
@@ -82,8 +82,7 @@ def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None
     """Group runs that are in no table: a task for each dataset and its targets, in it a line for each method.
 
     Nets on images and nets on features of the same images are in one task; their names say which they are. Each shallow
-    baseline has a line with its name. Raises ProgramError if no run has a baseline's data, or if two runs have the same
-    experiment.
+    baseline has a line with its name. Refuses a baseline without a run on its data, and two runs of one experiment.
     """
     _index_by_experiment(runs)
     found: dict[tuple[str, tuple[str, ...]], list[LoadedRun]] = {}
@@ -113,7 +112,7 @@ def _numbered(lines: Iterable[Line]) -> tuple[Line, ...]:
 
 
 def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> ComparedTask:
-    """Make a line for each method, with a unique name that says what differs. ``shallow`` are further lines."""
+    """Make a line for each method, with a unique name that shows the differences. ``shallow`` are further lines."""
     groups: dict[Experiment, list[LoadedRun]] = {}
     for run in runs:
         groups.setdefault(replace(run.experiment, seed=0), []).append(run)
@@ -136,7 +135,7 @@ def _task(runs: Sequence[LoadedRun], shallow: Sequence[Line]) -> ComparedTask:
 
 
 def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRun]:
-    """Return the runs by experiment. Raises ProgramError if two have the same one."""
+    """Return the runs by experiment. Refuses two runs of one experiment."""
     found: dict[Experiment, LoadedRun] = {}
     for run in runs:
         if (first := found.setdefault(run.experiment, run)) is not run:
@@ -145,18 +144,18 @@ def _index_by_experiment(runs: Sequence[LoadedRun]) -> dict[Experiment, LoadedRu
 
 
 def _in_tables_order(experiment: Experiment) -> tuple:
-    """Return the order of the paper's tables: by method, then by k, then by what is known of the domains."""
+    """Return the position in the paper's tables: by method, then by k, then by which domains are known."""
     said = experiment.settings.get
     method = list(METHODS).index(experiment.method.name)
     return method, experiment.k, said("known_share", 0), said("lambda_b", 0), experiment.name
 
 
 def group_runs_of_table(table: Table, runs: Sequence[LoadedRun], baselines: Mapping[str, Record]) -> list[ComparedTask]:
-    """Return the table's columns, with the runs that are given. Each candidate of a row is a line of its own.
+    """Return the table's columns, with the given runs. Each candidate of a row is a line of its own.
 
     ``baselines`` are the shallow ones' records by name. The paper's number of a "best single source" goes with the
-    candidate that has the best mean; while a candidate has no accuracy, it has its own line. Raises ProgramError for a
-    run that is not in the table, or is given twice.
+    candidate that has the best mean; while a candidate has no accuracy, it has its own line. Refuses a run that is not
+    in the table, or is given twice.
     """
     names = {run.name for run in table.runs}
     for run in runs:

@@ -55,7 +55,7 @@ def describe_usage(usage: DomainUsage, history: Sequence[DomainUsage]) -> str:
 
 
 def history_chart(history: Sequence[DomainUsage]) -> Chart:
-    """Stacked shares of the latent domains over ``history``, which has at least two entries."""
+    """Draw stacked shares of the latent domains over ``history``, which has at least two entries."""
     iterations = [usage.iteration for usage in history]
     shares = 100 * np.array([usage.share for usage in history])
     names = [latent_name(d) for d in range(shares.shape[1])]
@@ -75,7 +75,7 @@ def history_chart(history: Sequence[DomainUsage]) -> Chart:
 
 
 def matrix_chart(usage: DomainUsage, title: str = "True against latent domains") -> Chart:
-    """Shares of each true domain's images (rows) in each latent domain (columns)."""
+    """Draw the shares of each true domain's images (rows) in each latent domain (columns)."""
     if usage.has_true_domains:
         title += f" (purity {usage.purity:.2f}, NMI {usage.nmi:.2f})"
     return shares_chart(title, np.array(usage.counts), usage.sources, "{0:.1f} %", height=60 + 42 * len(usage.sources))
@@ -84,11 +84,12 @@ def matrix_chart(usage: DomainUsage, title: str = "True against latent domains")
 def shares_chart(
     title: str, counts: NDArray[np.int64], rows: Sequence[str], text: str, height: float, width: float = Chart.width
 ) -> Chart:
-    """Return how each row's images divide into latent domains (``counts``, rows×k):
-    a cell's ``text`` gets share and count.
+    """Draw how each row's images divide into latent domains (``counts``, rows×k).
 
-    Long names of ``rows`` are cut beside the cells, not in the description. Cells without room for their text get the
-    share in %, or nothing; of columns without room for their names every so many is named.
+    A cell's ``text`` gets share and count.
+
+    Long names of ``rows`` are cut beside the cells, not in the description. Cells without room for their text show the
+    share in %, or nothing. If the columns' names do not fit, only every n-th is named.
     """
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     columns = [latent_name(domain) for domain in range(counts.shape[1])]
@@ -109,7 +110,7 @@ def shares_chart(
 def draw_matrix(
     axes: Axes, shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], texts: Sequence[str]
 ) -> None:
-    """Cells (rows×columns), darker for larger shares, each with its text (if there are ``texts``)."""
+    """Draw cells (rows×columns), darker for larger shares, each with its text (if there are ``texts``)."""
     ground = np.zeros((*shares.shape, 4))
     ground[..., :3] = [int(METHODS["dial"].colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     ground[..., 3] = shares  # empty cells are transparent, for any background
@@ -126,7 +127,7 @@ def draw_matrix(
 
 
 def _shares_table(runs: Sequence[LoadedRun]) -> TableBlock:
-    """Return the latent domains of finished runs that find them."""
+    """Return a table of the latent domains of finished runs that find them."""
     rows = []
     for run in runs:
         usage = run.record.domain_usage
@@ -219,12 +220,12 @@ DRAWN = 48
 
 
 def draw_samples(path: Path, domains: Mapping[str, NDArray[np.uint8]]) -> None:
-    """One panel per domain (title → images n×C×H×W), 8 images a row."""
+    """Draw one panel per domain (title → images n×C×H×W), 8 images per row."""
     save(path, [_many(title, images) for title, images in domains.items()])
 
 
 def draw_latent_domains(path: Path, runs: Sequence[tuple[RunFolder, Record]], seed: int) -> None:
-    """A row for each run with a branch: true against latent domains, then images of each, chosen by ``seed``."""
+    """Draw a row for each run with a branch: true against latent domains, then images of each, chosen by ``seed``."""
     charts = []
     for folder, record in runs:
         charts.append(matrix_chart(record.domain_usage, folder.experiment.title))

@@ -30,7 +30,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Charts:
-    """Charts that share a picture, a caption and a legend. Their files are called ``name``."""
+    """Charts that share a picture, a caption and a legend. ``name`` is the name of their files."""
 
     name: str
     charts: Sequence[Chart]
@@ -45,7 +45,7 @@ class Charts:
 
     @property
     def ident(self) -> str:
-        """``name`` as an element's id and a file's name: names of folders and domains may hold anything."""
+        """``name`` as an element's id and a file's name: names of folders and domains may have any characters."""
         return identifier(self.name)
 
     @property
@@ -106,7 +106,7 @@ class Page:
         return list(dict.fromkeys(text.text for text in texts if text.note))
 
     def html(self) -> str:
-        """Return the page in one piece: it loads nothing."""
+        """Return the page in one file that loads nothing."""
         environment = Environment(
             loader=FileSystemLoader(Path(__file__).parent),
             autoescape=True,
@@ -118,7 +118,7 @@ class Page:
 
 
 def check_figures(folder: Path | None) -> None:
-    """Raise ProgramError if a file is in the place of a folder for figures."""
+    """Raise ProgramError if a file is at the place of a folder for figures."""
     if folder and folder.exists() and not folder.is_dir():
         raise ProgramError(f"{folder}: a file is there, expected a folder for figures")
 

@@ -1,4 +1,4 @@
-"""The runs of a report: whole run folders, or records alone."""
+"""The runs of a report: whole run folders, or only records."""
 
 import os
 from collections import Counter
@@ -39,7 +39,7 @@ class LoadedRun:
         return known or [str(label) for label in range(self.experiment.data.classes)]
 
     def trained(self) -> tuple[RunFolder, Snapshot]:
-        """Return the run's folder and last snapshot. Raises ProgramError if they are not there."""
+        """Return the run's folder and last snapshot. Refuses a run that is only a record."""
         if self.folder is None:
             raise ProgramError(
                 f"of {self.name} there is the record alone; train the run to have its snapshots "
@@ -60,10 +60,8 @@ _OF_A_RUN = ("experiment.json", "solver.prototxt")
 def load_runs(paths: Sequence[Path]) -> tuple[list[LoadedRun], dict[str, Record]]:
     """Open run folders, folders of them or with only a ``record.json``, records (NAME.json), kept ones (NAME.jsonl).
 
-    In a folder of run folders, records alone are not looked for.
-
-    Returns the runs, and by name the records of shallow baselines among them, which all have accuracies. Raises
-    ProgramError naming the file if it is none of these, or damaged.
+    In a folder of run folders, single records are ignored. Returns the runs, and by name the records of shallow
+    baselines among them, which all have accuracies.
     """
     runs, baselines = [], {}
     paths = [run for path in paths for run in _runs_in(path)]
@@ -92,7 +90,7 @@ def _holds(path: Path, *names: str) -> bool:
 
 
 def is_folder_of_runs(path: Path) -> bool:
-    """Say whether a folder is neither a run folder nor that of a record, so that run folders in it are meant."""
+    """Say whether a folder is neither a run folder nor that of a record, so that the run folders in it are read."""
     return path.is_dir() and not _holds(path, *_OF_A_RUN, "record.json")
 
 
@@ -101,7 +99,7 @@ def _runs_in(path: Path) -> list[Path]:
 
 
 def _records(path: Path, name: str) -> list[tuple[str, str, Record]]:
-    """Read records without run folders; return name, place and record of each."""
+    """Read records without run folders; return name, path and record of each."""
     if path.suffix == ".jsonl":
         return [(run, f"{path}: {run}", record) for run, record in read_records(path).items()]
     file = path / "record.json" if path.is_dir() else path

@@ -15,20 +15,20 @@ from latent_domains.runs.preflight import check_data, check_nets
 from latent_domains.runs.run_folder import RunFolder, Snapshot
 
 LOOKED_AT = 1000
-"""So many images of each source are searched, fewer if they are large."""
+"""This many images of each source are searched, fewer if they are large."""
 
 BYTES = 64 << 20
 """The most memory for the images of one source."""
 
 MOST_DOMAINS = 12
-"""So many latent domains are shown on a page, the largest: those of 36 took 49 s to lay out, of 200 over 5 minutes."""
+"""Only this many latent domains, the largest, are shown on a page: 36 took 49 s to lay out, 200 over 5 minutes."""
 
 
 @dataclass(frozen=True)
 class SourceImages:
     """Source images (n×C×H×W, BGR), their true sources (n), and the branch's probabilities (n×k).
 
-    There are no images if only their features are at hand.
+    There are no images if only their features exist.
     """
 
     images: NDArray[np.uint8] | None
@@ -37,10 +37,7 @@ class SourceImages:
 
 
 def read_source_images(folder: RunFolder, snapshot: Snapshot) -> SourceImages:
-    """Read the first images of each source, held-out ones if there are any, and classify their domains.
-
-    Raises ProgramError if nets or data are missing or damaged.
-    """
+    """Read the first images of each source, held-out ones if there are any, and classify their domains."""
     check_nets(folder)
     check_data(folder)
     lmdbs, _ = evaluation_lmdbs(folder)
@@ -72,7 +69,7 @@ def _pictures(folder: RunFolder, lmdbs: dict[str, Path]) -> list[Path]:
 
 
 def largest(counts: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int], str]:
-    """Return the domains (of k) that a page shows, at most MOST_DOMAINS, and words that say so if these are not all."""
+    """Return the domains (of k) that a page shows, at most MOST_DOMAINS, and a text if these are not all."""
     k, shown = len(counts), sorted(np.argsort(-counts, kind="stable")[:MOST_DOMAINS].tolist())
     return shown, f"These are the {len(shown)} largest of {k} latent domains." if len(shown) < k else ""
 
@@ -80,7 +77,7 @@ def largest(counts: NDArray[np.int64] | NDArray[np.float64]) -> tuple[list[int],
 def surest_and_least_sure(
     probabilities: NDArray[np.float32], domain: int, count: int = 8
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of the rows (n×k) in a latent domain, the ``count`` surest ones, and as many least sure ones; none is both."""
+    """Return, of the rows (n×k) in a latent domain, the ``count`` surest and as many least sure ones; none is both."""
     sure = probabilities.max(axis=1)
     members = np.flatnonzero(probabilities.argmax(axis=1) == domain)
     members = members[np.argsort(-sure[members], kind="stable")]
@@ -99,7 +96,7 @@ def mosaic(images: NDArray[np.uint8], columns: int) -> NDArray[np.uint8]:
 
 
 def mosaic_chart(title: str, alt: str, images: NDArray[np.uint8], width: float, height: float) -> Chart:
-    """Images (n×C×H×W, BGR), 8 in a row; a note where there are none."""
+    """Return images (n×C×H×W, BGR), 8 per row; or a note if there are none."""
 
     def draw(axes: Axes) -> None:
         axes.axis("off")

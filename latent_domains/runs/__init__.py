@@ -1,1 +1,1 @@
-"""A run folder, and what is read from it or computed with its nets."""
+"""A run folder, what is read from it, and what its nets compute."""

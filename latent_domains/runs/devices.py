@@ -18,7 +18,7 @@ VARIABLE = "SOLVER_MODE"
 
 
 def requested_mode(option: str | None) -> str | None:
-    """Return the mode asked for by option or environment variable. Raises ProgramError if the variable names none."""
+    """Return the mode from the option or the environment variable; None if neither is given."""
     if option is not None:
         return option
     value = os.environ.get(VARIABLE) or None
@@ -34,12 +34,12 @@ def check_available(mode: str | None, who: str) -> None:
 
 
 def choose_mode(option: str | None, default: str) -> str:
-    """Return the mode of a new run: what was asked for, else ``default``, but CPU if Caffe was built without CUDA."""
+    """Return the mode of a new run: the requested one, else ``default``, but CPU if Caffe was built without CUDA."""
     return requested_mode(option) or (default if has_cuda() else "CPU")
 
 
 def set_mode(run: RunFolder, mode: str) -> None:
-    """Make the run's solver ask for ``mode``."""
+    """Write ``mode`` into the run's solver."""
     solver = run.read_solver()
     value = caffe_pb2.SolverParameter.SolverMode.Value(mode)
     if solver.solver_mode != value:
@@ -48,12 +48,12 @@ def set_mode(run: RunFolder, mode: str) -> None:
 
 
 def mode_of(run: RunFolder) -> str:
-    """Return the mode that the run's solver asks for."""
+    """Return the mode in the run's solver."""
     return caffe_pb2.SolverParameter.SolverMode.Name(run.read_solver().solver_mode)
 
 
 def add_mode_option(parser: argparse.ArgumentParser) -> None:
-    """Return the option, for every program that writes or trains runs."""
+    """Add the option, for every program that writes or trains runs."""
     parser.add_argument(
         "--solver-mode",
         choices=MODES,
@@ -63,7 +63,7 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_training_options(parser: argparse.ArgumentParser, jobs: int | None) -> None:
-    """The options of every program that trains. ``jobs``: the default number of runs side by side; None: one run."""
+    """Add the options of programs that train. ``jobs``: the default number of parallel runs; None: one run."""
     if jobs is not None:
         parser.add_argument("--jobs", type=positive, default=jobs, help="runs side by side (default: %(default)s)")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The domain labels of a run, as LMDBs of labels or of w itself that its training net reads in step with the pictures.
+"""The domain labels of a run: LMDBs of labels, or of w itself, that its training net reads in step with the pictures.
 
 Also the numbers of the records that it reads. The record reads the labels again.
 """
@@ -21,16 +21,14 @@ from latent_domains.runs.run_folder import RunFolder
 UNKNOWN = -1
 
 LEAST = 1e-30
-"""The least probability of w in an LMDB, whose logarithm is finite."""
+"""The smallest probability of w in an LMDB, so that its logarithm is finite."""
 
 
 def write_domain_labels(path: Path, labels: Sequence[int], images: Path | None = None) -> None:
-    """Write domain labels as an LMDB whose record i belongs to record i of the LMDB ``images``, for its note.
+    """Write domain labels as an LMDB whose record i belongs to record i of the LMDB ``images``, which its note names.
 
     Each Datum is 1×1×1 with the label (a domain's index, or -1 for unknown) as its only ``float_data`` value and again
     as its ``label``, so a Data layer with one top gives N×1×1×1 floats.
-
-    Raises ProgramError if ``path`` exists.
     """
     _write(path, np.reshape(labels, (-1, 1)), images)
 
@@ -38,9 +36,8 @@ def write_domain_labels(path: Path, labels: Sequence[int], images: Path | None =
 def write_w(path: Path, w: W, images: Path) -> None:
     """Write w (n×k) of the records of the LMDB ``images``: a Datum has k + 2 values and, as its label, a domain.
 
-    They are the logarithms of w, whose softmax is w; 1 where it is unknown; and the most probable domain, or UNKNOWN.
-    The logarithms are then 0, so that they change nothing if they are added to others.
-    Raises ProgramError if ``path`` exists.
+    The values are the logarithms of w, whose softmax is w; 1 where w is unknown, else 0; and the most probable domain,
+    or UNKNOWN. Where w is unknown, the logarithms are 0, so that they change nothing when added to others.
     """
     labels = numbers(w)
     unknown = labels == UNKNOWN
@@ -49,7 +46,7 @@ def write_w(path: Path, w: W, images: Path) -> None:
 
 
 def _write(path: Path, rows: NDArray, images: Path | None) -> None:
-    """Write rows, the last number of which is the label."""
+    """Write rows whose last number is the label."""
     with lmdb_io.create(path) as (writer, _):
         writer.note = Note(made_of=lmdb_io.material(images).read() if images else None)
         for row in rows.astype(np.float32):
@@ -57,7 +54,7 @@ def _write(path: Path, rows: NDArray, images: Path | None) -> None:
 
 
 def read_w(path: Path, k: int) -> W:
-    """Read w (n×k) from an LMDB of either kind."""
+    """Read w (n×k) from an LMDB of labels or of w."""
     rows, eye = [], np.eye(k + 1, k)
     for _, datum in lmdb_io.read(path):
         if datum.channels > 1 and datum.label != UNKNOWN:
@@ -69,7 +66,7 @@ def read_w(path: Path, k: int) -> W:
 
 
 def write_records(folder: RunFolder, domains: Sequence[NDArray[np.int64]] | None) -> None:
-    """Write the numbers for each part of the sources, if the training net reads them.
+    """Write the record numbers for each part of the sources, if the training net reads them.
 
     Classes get equal shares in each domain. ``domains`` are those of each part's images (None: a part is one domain).
     """
@@ -81,7 +78,7 @@ def write_records(folder: RunFolder, domains: Sequence[NDArray[np.int64]] | None
 
 
 def write_labels(folder: RunFolder) -> None:
-    """Write what the training net reads of these: LMDBs of domain labels, in the images' order; numbers of records."""
+    """Write the files that the training net reads: LMDBs of domain labels, in the images' order; record numbers."""
     method, images = folder.experiment.method, Pictures(folder.experiment, folder.data_folder)
     w = assign(images, method.way) if folder.domain_labels else None
     of_parts = images.by_part(w) if w is not None else {}
@@ -99,7 +96,7 @@ def write_labels(folder: RunFolder) -> None:
 
 
 def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
-    """w (n×k) of the training images of a run without a branch that was given them, by their true source.
+    """Return w (n×k) of the training images by their true source, for a run without a branch that was given w.
 
     Empty for other runs. An undivided mixture of unknown domains has one entry.
     """
@@ -114,5 +111,5 @@ def assigned_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
 
 
 def given_domains(folder: RunFolder) -> dict[str, NDArray[np.float32]]:
-    """w (n×k) that the training net reads, by part of the sources; zeros where nothing is known."""
+    """Return w (n×k) that the training net reads, by part of the sources; zeros where it is unknown."""
     return {part: read_w(lmdb, folder.experiment.k) for part, lmdb in folder.domain_labels.items()}

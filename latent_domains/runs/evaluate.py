@@ -1,4 +1,4 @@
-"""Makes a run's record: its accuracy at the last iteration, and how it came about."""
+"""Make a run's record: its accuracy at the last iteration, and how it was trained."""
 
 import caffe
 import numpy as np
@@ -16,14 +16,14 @@ from latent_domains.runs.run_folder import RunFolder, Snapshot
 from latent_domains.runs.run_state import now
 
 DIVERGED = "the training diverged; begin it again with a lower learning rate (--base-lr; --force replaces the run)"
-"""What a value that is not finite means: it never becomes finite again."""
+"""Explains a value that is not finite: it never becomes finite again."""
 
 
 def evaluate(folder: RunFolder, *, solver_mode: str | None = None) -> Record:
     """Evaluate the last iteration of ``folder`` and return its record.
 
-    ``solver_mode`` is GPU or CPU; None takes that of the environment, if any, or the run's.
-    Raises ProgramError if the run diverged or has not reached its last iteration, or if its nets or data are wrong.
+    ``solver_mode`` is GPU or CPU; None means that of the environment, if any, or the run's. Refuses a run that diverged
+    or has not reached its last iteration.
     """
     snapshot = folder.final_snapshot()
     check_nets(folder)
@@ -78,9 +78,7 @@ def summary(folder: RunFolder, record: Record) -> str:
 
 
 def domains_summary(folder: RunFolder, record: Record) -> list[str]:
-    """Return how latent domains were used: a line for those of the sources, and
-    one for those of the targets, if any.
-    """
+    """Describe how latent domains were used: a line for the sources', and one for the targets', if any."""
     lines = []
     if usage := record.domain_usage:
         kind = "held-out source images" if usage.held_out else "training images of the sources"

@@ -41,7 +41,7 @@ def draw_weights(nets: Iterable[str], seed: int, file: Path) -> None:
 
 
 def _stream(seed: int, name: str) -> int:
-    """Caffe's seed (32 bits) for a layer."""
+    """Return Caffe's seed (32 bits) for a layer."""
     return int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:4], "big")
 
 

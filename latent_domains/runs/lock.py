@@ -18,7 +18,7 @@ _FLOCK = "hhqqi0q"
 _WHOLE_FILE = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 LOCK = "lock"
-"""The name of a file that says who had the lock last. (Network file systems lock no folder.)"""
+"""The name of a file that says who had the lock last. (Network file systems cannot lock a folder.)"""
 
 
 def _file(folder: Path) -> Path:
@@ -33,10 +33,10 @@ def _say_unlocked(folder: Path, error: str) -> None:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
-    """Keep other processes from training or replacing a run folder, or a second adapt out of its OUT.
+    """Keep other processes from training or replacing a run folder, or from running adapt in the same OUT.
 
-    If another process has the lock, either ``wait`` for its end, or raise ProgramError naming it. Also raises
-    ProgramError if the folder was replaced during the wait.
+    If another process has the lock, ``wait`` for its end, or refuse and name the process. Refuses a folder that was
+    replaced during the wait.
     """
     this_process = f"process {os.getpid()} on {platform.node()}"
     file = _file(folder)
@@ -73,7 +73,7 @@ def check_unlocked(folder: Path) -> None:
 
 
 def is_locked(folder: Path) -> bool:
-    """Say whether a process, on this machine or on another that shares the file system, holds the folder's lock.
+    """Say whether a process, on this machine or on another that shares the file system, has the folder's lock.
 
     It takes no lock itself, so it does not disturb a training that begins. False if the file system has no locks.
     """

@@ -27,7 +27,7 @@ HISTORY_IMAGES = 1000
 
 
 def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
-    """Domain usage on the source images of :func:`evaluation_lmdbs`; None if no branch predicts source domains."""
+    """Return domain usage on the source images of :func:`evaluation_lmdbs`; None if no branch predicts them."""
     if not folder.experiment.method.has_branch:
         return None
     lmdbs, held_out = evaluation_lmdbs(folder)
@@ -35,7 +35,7 @@ def source_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
 
 
 def target_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
-    """Domain usage of the targets' branch, on their training images. None if no branch predicts target domains.
+    """Return domain usage of the targets' branch, on their training images; None without such a branch.
 
     It has no NMI with classes if the labels of a target are unknown.
     """
@@ -48,10 +48,10 @@ def target_usage(folder: RunFolder, snapshot: Snapshot) -> DomainUsage | None:
 
 
 def usage_history(folder: RunFolder) -> list[DomainUsage]:
-    """:func:`source_usage` on fewer images at every snapshot that is there, and before training.
+    """Return :func:`source_usage` on fewer images at every existing snapshot, and before training.
 
     There is no entry before training if the run began from given weights, or if a BatchNorm, which has no statistics
-    yet, comes before the branch. Empty if no branch predicts source domains.
+    yet, comes before the branch. Empty without a branch for source domains.
     """
     if not folder.experiment.method.has_branch:
         return []
@@ -68,7 +68,7 @@ def usage_history(folder: RunFolder) -> list[DomainUsage]:
 
 
 def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
-    """LMDBs of the source images by their true domain; of the undivided mixture if it is not known."""
+    """Return the LMDBs of the source images by their true domain; that of the undivided mixture if it is unknown."""
     experiment = folder.experiment
     lmdbs = {source: folder.data_folder / experiment.data.train_lmdb(source) for source in experiment.sources}
     if experiment.task.undivided and not all(map(is_lmdb, lmdbs.values())):
@@ -77,11 +77,10 @@ def source_lmdbs(folder: RunFolder) -> dict[str, Path]:
 
 
 def evaluation_lmdbs(folder: RunFolder) -> tuple[dict[str, Path], bool]:
-    """LMDBs of the source images on which latent domains are judged, and whether these are held out from training.
+    """Return the LMDBs of the source images on which latent domains are judged, and whether they are held out.
 
     They are training images if the dataset has no test split, an LMDB of it is missing, or a source's test and training
-    images share a name (the test split of PACS holds the training images as well). Raises ProgramError if a test LMDB
-    has no records.
+    images share a name (the test split of PACS contains the training images as well).
     """
     data, train = folder.experiment.data, source_lmdbs(folder)
     tests = {source: folder.data_folder / data.test_lmdb(source) for source in folder.experiment.sources}
@@ -103,9 +102,9 @@ def domain_probabilities(
     blob: str = "domain_prob",
     limit: int | None = None,
 ) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.int64]]]:
-    """For each domain's images, return a branch's probabilities (n×k, ``blob`` of the domain net) and the labels (n).
+    """Return a branch's probabilities (n×k, ``blob`` of the domain net) and the labels (n), for each domain's images.
 
-    Of each of ``lmdbs`` it takes the first ``limit`` records, by default the dataset's number.
+    It uses the first ``limit`` records of each of ``lmdbs``, by default the dataset's number.
     """
     data, net = folder.experiment.data, folder.load_net("domains", caffe.TEST, weights)
     limit, form = limit or data.usage_images, (data.preprocessing, data.test_batch_limit)
@@ -115,11 +114,10 @@ def domain_probabilities(
 
 
 def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDArray[np.int64]:
-    """Confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
+    """Return confusion counts (classes×classes; rows true, columns predicted) of the run's test net for ``target``.
 
-    Each test image counts once, and only the rest of the last batch counts. The trace is what Caffe's Accuracy layer
-    counts as correct.
-    Raises ProgramError if a score is no number, as after a training that diverged.
+    Each test image counts once, and of the last batch only the rest counts. The trace is what Caffe's Accuracy layer
+    counts as correct. Refuses scores that are not numbers, as after a training that diverged.
     """
     data, images = folder.experiment.data, count(folder.test_lmdbs[target])
     rows, _ = folder.test_batches()[target]
@@ -140,7 +138,7 @@ def confusion_counts(folder: RunFolder, snapshot: Snapshot, target: str) -> NDAr
 
 
 def predictions(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the class (n) of the largest of each row of ``scores`` (n×classes).
+    """Return the class (n) of the largest score in each row of ``scores`` (n×classes).
 
     If an image's true class (``labels``, n) ties with another one, the other one is the prediction: Caffe's Accuracy
     counts this as an error.
@@ -151,9 +149,9 @@ def predictions(scores: NDArray[np.floating], labels: NDArray[np.int64]) -> NDAr
 
 
 def class_names(folder: RunFolder) -> list[str] | None:
-    """Names of the classes in the order of their labels, from the ``classes.txt`` in a folder of the run's LMDBs.
+    """Return the names of the classes in the order of their labels, from ``classes.txt`` beside one of the run's LMDBs.
 
-    None if there is none, or none that names as many classes as the nets have.
+    None if there is none, or none with as many classes as the nets have.
     """
     for lmdb in (*folder.test_lmdbs.values(), *folder.train_lmdbs.values()):
         if len(names := classes_of(lmdb)) == folder.experiment.data.classes:
@@ -162,10 +160,10 @@ def class_names(folder: RunFolder) -> list[str] | None:
 
 
 FEWEST = 20
-"""Images that a picture of features needs."""
+"""Fewest images of a picture of features."""
 
 _ALIGNING = ("MDALayer", "BatchNorm")
-"""Layers that normalise. The first MDALayer counts, or the first BatchNorm if there is no MDALayer."""
+"""Layers that normalise: the first MDALayer, or the first BatchNorm if there is no MDALayer."""
 
 
 @dataclass(frozen=True)
@@ -186,11 +184,10 @@ class AlignedFeatures:
 
 
 def aligned_features(folder: RunFolder, snapshot: Snapshot, images: int) -> AlignedFeatures:
-    """Features of about ``images`` training images, as many of each domain as a training batch has, each image once.
+    """Return features of about ``images`` training images, each once, with a training batch's shares of the domains.
 
-    A run that sees the target is asked with its training net: there each batch is aligned with its own statistics and
-    w. Another run is asked with its deploy net, whose statistics are the sources'. Raises ProgramError if nets or data
-    are wrong, if there are fewer than ``FEWEST`` images, or if the features are not finite.
+    A run that sees the target uses its training net: there each batch is aligned with its own statistics and w. Another
+    run uses its deploy net, whose statistics are the sources'. Refuses fewer than ``FEWEST`` images.
     """
     check_nets(folder)
     check_data(folder)  # Caffe would abort

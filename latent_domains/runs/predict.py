@@ -1,4 +1,4 @@
-"""Classes and domains of new pictures: by a run folder, or by an exported model's files."""
+"""Predict classes and domains of new pictures, with a run folder or an exported model's files."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,8 +35,8 @@ from latent_domains.runs.run_folder import RunFolder, is_run_folder
 def open_classifier(model: Path, mode: str) -> Classifier:
     """Load a model for prediction: from a run folder, from a folder of ``tools.adapt``, or exported.
 
-    ``mode`` is GPU or CPU. On a CPU an exported model is run from its ONNX file, if it has one: ONNX Runtime is faster
-    than Caffe. Raises ProgramError if there is no such model, or if its parts do not fit together.
+    ``mode`` is GPU or CPU. On a CPU an exported model runs from its ONNX file, if it has one: ONNX Runtime is faster
+    than Caffe.
     """
     if is_run_folder(model):
         folder = RunFolder.load(model)
@@ -57,9 +57,7 @@ def open_classifier(model: Path, mode: str) -> Classifier:
 
 
 def prefix_of(model: Path) -> Path:
-    """Return what the names of an exported model's files begin with: ``model`` is
-    that, one of the files, or their folder.
-    """
+    """Return the prefix of an exported model's files; ``model`` is that prefix, one of the files, or their folder."""
     if model.is_dir():
         return model / "model"
     return model.with_suffix("") if model.suffix in (".prototxt", ".caffemodel", ".onnx", ".json") else model
@@ -73,9 +71,9 @@ def _in_caffe(net: Path, weights: Path, description: ModelDescription, mode: str
 
 
 def describe_run(folder: RunFolder) -> ModelDescription:
-    """Return the description of a run's model. Classes without names are called by their labels.
+    """Return the description of a run's model. Classes without names get their labels as names.
 
-    The names come from the record or, without one, from the LMDBs' folder, where other classes may be by now.
+    The names come from the record or, without one, from the LMDBs' folder, whose classes may have changed since.
     """
     data = folder.experiment.data
     classes = folder.read_record().classes if folder.record_file.exists() else None
@@ -86,17 +84,16 @@ def describe_run(folder: RunFolder) -> ModelDescription:
 
 
 Backbone = Callable[[Sequence[str] | None], OnnxBackbone]
-"""Makes EfficientNet-Lite0 with statistics of these blocks, or (None) of those that its datasets of features have."""
+"""Makes EfficientNet-Lite0 with statistics of these blocks, or (None) of the blocks in its datasets of features."""
 
 
 def predict_domains(
     model: Path, entries: Sequence[Entry], backbone: Backbone, middle: Sequence[str], *, reading: Reading, jobs: int
 ) -> Mapping[Entry, NDArray[np.floating]]:
-    """Return the probabilities of the source domains (k) for each picture that can
-    be read, as ``model`` tells them apart.
+    """Return the probabilities of the source domains (k) for each readable picture.
 
-    By the linear model beside it, of statistics of the ``middle`` blocks; or by the branch of its run: ``model`` is the
-    run folder, or one of tools.adapt. Raises ProgramError if there is neither.
+    They come from the linear model beside ``model``, on statistics of the ``middle`` blocks; or from the branch of its
+    run: ``model`` is the run folder, or a folder of tools.adapt. Refuses a model with neither.
     """
     prefix = model.parent / "model" if is_run_folder(model) else prefix_of(model)
     file, run = prefix.with_name(f"{prefix.name}.domains.npz"), model if is_run_folder(model) else prefix.parent / "run"

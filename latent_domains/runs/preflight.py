@@ -1,7 +1,7 @@
 """Checks before training, each with a message that says what to do.
 
 They check that the layers can be imported in caffe's environment; that Caffe has Python layers; that solver and nets
-belong to this folder and agree with its description; that the LMDBs exist and hold what the nets expect. Else Caffe
+belong to this folder and agree with its description; that the LMDBs exist and contain what the nets expect. Else Caffe
 would abort in C++, train on the wrong data, or write into another folder.
 """
 
@@ -49,7 +49,7 @@ _FREE = frozenset(
 
 
 def preflight(run: RunFolder, mode: str | None = None) -> None:
-    """Check Caffe, the layers and the data of a run folder. Raises ProgramError at the first fault.
+    """Check Caffe, the layers and the data of a run folder; raise ProgramError at the first fault.
 
     ``mode`` (GPU or CPU) is that of the coming training, by default the solver's.
     """
@@ -72,7 +72,7 @@ def check_caffe() -> None:
 
 @cache
 def _check_imports() -> None:
-    """Start a Python in caffe's environment that imports the layers: once, however many runs there are."""
+    """Start Python in caffe's environment to import the layers: once for any number of runs."""
     tqdm.write("checking that caffe can import its layers …")
     child = subprocess.run(
         ending_with_parent([sys.executable, "-c", _IMPORT]),
@@ -87,7 +87,7 @@ def _check_imports() -> None:
 
 
 def check_nets(run: RunFolder) -> None:
-    """Check that nets and solver exist and fit ``experiment.json`` in what matters."""
+    """Check that nets and solver exist and fit the important fields of ``experiment.json``."""
     names = ["train", *run.experiment.task.tests, *(["domains"] if run.experiment.method.predicts_domains else [])]
     for file in (run.solver, *map(run.net, names), run.initial):
         if not file.is_file():
@@ -111,7 +111,7 @@ def check_nets(run: RunFolder) -> None:
 
 
 def _check_solver(run: RunFolder) -> None:
-    """Check that the solver trains as ``experiment.json`` says, which the record repeats, and writes our snapshots."""
+    """Check that the solver agrees with ``experiment.json``, which the record repeats, and writes our snapshots."""
     solver, recipe = run.read_solver(), run.experiment.recipe
     described = caffe_pb2.SolverParameter(
         type="SGD",
@@ -133,7 +133,7 @@ def _check_solver(run: RunFolder) -> None:
 
 
 def _check_train_net(run: RunFolder) -> None:
-    """Check that losses have the weights, and batches the images, that ``experiment.json`` says."""
+    """Check that weights of losses and numbers of images in batches agree with ``experiment.json``."""
     experiment, net = run.experiment, run.net("train")
     weights = loss_weights(experiment)
     for layer in run.read_net("train").layer:
@@ -186,9 +186,9 @@ def _check_paths(run: RunFolder) -> None:
 
 
 def check_training_images(run: RunFolder) -> None:
-    """Check that the training net reads the images that ``experiment.json`` says, and a record repeats.
+    """Check that the training net reads the images of ``experiment.json``, which a record repeats.
 
-    Domain labels are left out: they lie in the run folder, and a copy of it names the first one's.
+    Domain labels are not checked: they are in the run folder, and a copy of it names those of the original.
     """
     _check_sources(run, "train", run.lmdbs_of_images)
 
@@ -206,7 +206,7 @@ def _check_sources(run: RunFolder, net: str, lmdbs: Mapping[str, Path]) -> None:
 def check_data(run: RunFolder) -> None:
     """Check the LMDBs of all domains: image shape, labels, numbers of test images.
 
-    An LMDB made of others must fit what these hold now. If the run was trained, all must be those of its training.
+    An LMDB made from others must fit their present contents. If the run was trained, all must be those of its training.
     """
     experiment, data = run.experiment, run.experiment.data
     # Without a test split a target's LMDB is both the training and the test one: it is checked once.
@@ -239,10 +239,9 @@ def check_data(run: RunFolder) -> None:
 
 
 def check_meaning(lmdbs: Sequence[Path], labelled: Sequence[Path], data: Dataset) -> None:
-    """Check that features are of the dataset's backbone, all made alike; that labels mean one class in ``labelled``.
+    """Check that features come from the dataset's backbone, all made alike; that labels mean one class in ``labelled``.
 
-    LMDBs without such notes pass; one line says so if others have them. Raises ProgramError naming the first that does
-    not fit.
+    LMDBs without notes about this pass; a line says so if others have them.
     """
     for path in lmdbs if data.features else ():
         if (backbone := features_of(path).get("backbone")) not in (None, data.features.backbone):
@@ -277,7 +276,7 @@ def _check_records(run: RunFolder) -> None:
 
 
 def incompleteness(folder: RunFolder) -> str | None:
-    """In words, which LMDBs of a run have another number of images than published; None if there are none."""
+    """Describe the LMDBs of a run that have another number of images than published; None if there are none."""
     experiment = folder.experiment
     published = {folder.train_lmdbs[part]: images for part, images in published_counts(experiment).items()}
     published |= {lmdb: experiment.data.test_count(target) for target, lmdb in folder.test_lmdbs.items()}

@@ -12,14 +12,12 @@ AGAIN = "write the run folder again (python -m tools.write_run --force)"
 
 
 def lmdb_contents(folder: RunFolder) -> dict[str, str]:
-    """Return the hash of each LMDB that a run reads, by its path in the data
-    folder (domain labels: in the run folder).
-    """
+    """Return the hash of each LMDB that a run reads, by path in the data folder (domain labels: in the run folder)."""
     return {name: contents(path) for name, path in _lmdbs(folder).items() if is_lmdb(path)}
 
 
 def _lmdbs(folder: RunFolder) -> dict[str, Path]:
-    """With those of the sources' test images, on which latent domains are judged, if they exist."""
+    """Return these LMDBs, with those of the sources' test images, on which latent domains are judged, if they exist."""
     experiment, data = folder.experiment, folder.data_folder
     held_out = (
         [data / experiment.data.test_lmdb(one) for one in experiment.sources] if experiment.method.has_branch else []
@@ -30,15 +28,13 @@ def _lmdbs(folder: RunFolder) -> dict[str, Path]:
 
 
 def file_contents(folder: RunFolder) -> dict[str, str]:
-    """Return the hashes of the training net, its initial weights and its numbers
-    of records, by path in the run folder.
-    """
+    """Return the hashes of training net, initial weights and record numbers, by path in the run folder."""
     files = (folder.net("train"), folder.initial, *folder.record_numbers.values())
     return {str(file.relative_to(folder.path)): sha256(file) for file in files}
 
 
 def check_same_images(folder: RunFolder, remedy: str = f"build those again, or {AGAIN}") -> None:
-    """Raise ProgramError, with the ``remedy``, if an LMDB of a trained run holds other records now."""
+    """Raise ProgramError, with the ``remedy``, if the records in an LMDB of a trained run have changed since."""
     training = folder.read_training()
     known = (training and training.lmdbs) or {}
     for name, path in _lmdbs(folder).items():

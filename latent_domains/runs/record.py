@@ -1,4 +1,4 @@
-"""What a run leaves in JSON files, each a type: its record, the notes of its training, and why it failed."""
+"""The JSON files of a run, each a type: its record, the notes of its training, and why it failed."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ class _Object(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the object as it is written: a key that was left out stays out."""
+        """Return the object as it is written, without keys that it lacks."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -37,12 +37,12 @@ COLLAPSED = 0.99
 class DomainUsage(_Object):
     """Latent domains against true source domains; ``iteration`` is that of the snapshot in a history.
 
-    ``held_out``: whether no image is a training image. ``counts[s][d]``: images of true source s whose
-    most probable latent domain is d. ``mean_probability[s][d]``: mean w of those images. ``share[d]``: share of all
-    images in latent domain d. ``purity``: share of images whose true source is the commonest one of their latent domain
-    (1/sources if all fall into one domain and the sources are of equal size). ``nmi``: normalised mutual information
-    (arithmetic mean), 0 to 1; ``nmi_classes``: that with the class labels, None where they were not looked at. ``ari``:
-    adjusted Rand index, in kept records alone.
+    ``held_out``: whether no image is a training image. ``counts[s][d]``: images of true source s whose most probable
+    latent domain is d. ``mean_probability[s][d]``: mean w of those images. ``share[d]``: share of all images in latent
+    domain d. ``purity``: share of images whose true source is the most frequent one in their latent domain (1/sources
+    if all are in one domain and the sources are of equal size). ``nmi``: normalised mutual information (arithmetic
+    mean), 0 to 1; ``nmi_classes``: the same with the class labels, None if they were not read. ``ari``: adjusted Rand
+    index, only in kept records.
     """
 
     iteration: int | None = None
@@ -77,7 +77,7 @@ class DomainUsage(_Object):
 
 
 class Session(_Object):
-    """One stretch of a run's training. It has no end while it is under way, or if it was killed.
+    """One session of a run's training. It has no end while it runs, or if it was killed.
 
     ``differs``: what changed since the session before, so that results differ in their last bits from an uninterrupted
     training; None if nothing did.
@@ -109,8 +109,8 @@ class BegunFrom(_Object):
 class Training(_Object):
     """How a run was trained so far, and how long it took. Only kept records have ``processes``, always 1.
 
-    ``openblas`` is the kernel that OpenBLAS took. ``lmdbs`` has the hash of the records of each LMDB that was read, by
-    its place in the data or run folder, and ``files`` those of the training net and of the weights that it begins from,
+    ``openblas`` is the kernel that OpenBLAS used. ``lmdbs`` has the hash of the records of each LMDB that was read, by
+    its path in the data or run folder, and ``files`` those of the training net and of the weights that it begins from,
     by their names in the run folder.
     """
 
@@ -126,7 +126,7 @@ class Training(_Object):
 
 
 class RunDescription(_Object):
-    """What ``experiment.json`` says: a run's experiment, and the folder of its images' LMDBs."""
+    """The contents of ``experiment.json``: a run's experiment, and the folder of its images' LMDBs."""
 
     experiment: dict[str, Any]
     data: str
@@ -150,7 +150,7 @@ class OnTarget(_Object):
 
     @classmethod
     def of(cls, confusion: NDArray[np.int64]) -> Self:
-        """Return what the counts of all test images say."""
+        """Return the accuracy from the counts of all test images."""
         images = int(confusion.sum())
         return cls(accuracy=int(confusion.trace()) / images, test_images=images, confusion=confusion.tolist())
 
@@ -176,7 +176,7 @@ _Targets = Annotated[dict[str, OnTarget], AfterValidator(_of_the_same_classes)]
 
 
 def _class_mean(record: "Record | Matching") -> float | None:
-    """Mean over classes of the share of a class's test images that are classified right; None without counts."""
+    """Return the mean over classes of the share of correct test images in a class; None without counts."""
     counts = [found.confusion for found in record.targets.values()]
     if not counts or None in counts:
         return None
@@ -186,7 +186,7 @@ def _class_mean(record: "Record | Matching") -> float | None:
 
 
 class Matching(_Object):
-    """The accuracy of one classifier alone: that of the latent ``domain`` nearest to the target."""
+    """The accuracy of only one classifier: that of the latent ``domain`` nearest to the target."""
 
     accuracy: _Fraction
     targets: _Targets
@@ -195,7 +195,7 @@ class Matching(_Object):
 
 
 class Record(_Object):
-    """A run's accuracy at its last iteration (of a shallow baseline: its only one), and how it came about.
+    """A run's accuracy at its last iteration (of a shallow baseline: its only one), and how it was trained.
 
     It has either an ``experiment`` (:meth:`Experiment.to_json`) or a ``baseline`` with its options. ``accuracy`` is
     None if no target has labels. Only baselines have ``lmdbs`` (a net's are in ``training``) and the keys from
@@ -254,7 +254,7 @@ Of = TypeVar("Of", RunDescription, Record, Training, Failure)
 
 
 def read(kind: type[Of], file: Path) -> Of:
-    """Return what a JSON file holds. Raises ProgramError naming file, key, what was found and what was expected."""
+    """Return the object in a JSON file."""
     return checked(kind, read_json(file), str(file))
 
 
@@ -294,9 +294,9 @@ def domain_usage(
 
 
 def note_on_domain_labels(method: Method, usage: DomainUsage) -> str:
-    """Say how many of these images had a label that the branch learnt from; empty if none had, or for one source.
+    """Say how many of these images had a label that the branch saw; empty if none had, or for one source.
 
-    It is the share of all source images. Of those that are counted it may be a little more or less.
+    It is the share of all source images. That of the counted images may differ slightly.
     """
     if usage.held_out or not usage.has_true_domains or not method.has_domain_labels:
         return ""
@@ -310,7 +310,7 @@ FILE = "records.jsonl"
 
 
 def read_records(file: Path) -> dict[str, Record]:
-    """Return the records of a file by their runs' names. Raises ProgramError naming file and line if one is damaged."""
+    """Return the records in a file by their runs' names."""
     expect_file(file, "records, a line of JSON each")
     try:
         lines = read_text(file).splitlines()

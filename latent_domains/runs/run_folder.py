@@ -39,11 +39,11 @@ class RunFolder:
     path: Path
     experiment: Experiment
     data_folder: Path
-    """Holds the images' LMDBs."""
+    """Contains the images' LMDBs."""
 
     @classmethod
     def load(cls, path: Path) -> "RunFolder":
-        """Open an existing run folder. Raises ProgramError naming the file if it is none or was damaged."""
+        """Open an existing run folder."""
         file = path / "experiment.json"
         if not is_run_folder(path):
             raise ProgramError(f"{path}: no experiment.json in it, expected a run folder (python -m tools.write_run)")
@@ -71,7 +71,7 @@ class RunFolder:
         }
 
     def lmdbs_of(self, net: str) -> dict[str, Path]:
-        """LMDBs of the Data layers of the train net or of a test net, by the layer's name."""
+        """Return the LMDBs of the Data layers of the train net or of a test net, by the layer's name."""
         if net in self.experiment.task.tests:
             return {"data": self.test_lmdbs[self.experiment.task.tests[net]]}
         return self.lmdbs_of_images | {f"domain_label_{part}": lmdb for part, lmdb in self.domain_labels.items()}
@@ -87,7 +87,7 @@ class RunFolder:
         return {target: self.net(name) for name, target in self.experiment.task.tests.items()}
 
     def test_batches(self) -> dict[str, tuple[int, int]]:
-        """Batch size and number of batches of each target's test pass, as the run's own nets and solver say."""
+        """Batch size and number of batches of each target's test pass, from the run's own nets and solver."""
         solver, tests = self.read_solver(), self.experiment.task.tests
         if len(solver.test_iter) != len(tests) or min(solver.test_iter, default=1) < 1:
             raise ProgramError(
@@ -111,19 +111,18 @@ class RunFolder:
         return found
 
     def _batch_sizes(self, net: str) -> dict[str, int]:
-        """Batch sizes of a net's Data layers, by name."""
+        """Return the batch sizes of a net's Data layers, by name."""
         return {layer.name: layer.data_param.batch_size for layer in self.read_net(net).layer if layer.type == "Data"}
 
     def read_net(self, name: str) -> caffe_pb2.NetParameter:
-        """One of the run's nets. Raises ProgramError naming the file if it does not parse or has a foreign layer."""
+        """Return one of the run's nets. Refuses layers that could run other code, which an edited net may have."""
         return read_net(self.net(name), ["Data"] if name in ("train", *self.experiment.task.tests) else [])
 
     def load_net(self, name: str, phase: int, weights: Path | None = None) -> caffe.Net:
-        """One of the run's nets in Caffe, with the parameters of a caffemodel, if any.
+        """Load one of the run's nets in Caffe, with the parameters of a caffemodel, if any.
 
-        Its Data layers read the LMDBs that ``experiment.json`` means, in the stored order, even if training shuffles.
-        Raises ProgramError if Caffe refuses the net, as it may after somebody edited it, or if a snapshot is that of
-        another net.
+        Its Data layers read the LMDBs of ``experiment.json``, in the stored order, even if training shuffles. Refuses a
+        snapshot of another net.
         """
         definition, lmdbs = self.read_net(name), self.lmdbs_of(name)
         if self.net(name).stat().st_mtime_ns > (self.path / "experiment.json").stat().st_mtime_ns:
@@ -144,11 +143,11 @@ class RunFolder:
         return net
 
     def read_solver(self) -> caffe_pb2.SolverParameter:
-        """Return the run's solver. Raises ProgramError naming the file if it does not parse."""
+        """Return the run's solver."""
         return prototxt.read(self.solver, caffe_pb2.SolverParameter())
 
     def read_record(self) -> Record:
-        """Return the record. Raises ProgramError saying how to make it again if it was damaged."""
+        """Return the record. If it is damaged, the error says how to make it again."""
         try:
             record = read(Record, self.record_file)
             record.check(self.experiment, str(self.record_file))
@@ -164,11 +163,11 @@ class RunFolder:
             ) from error
 
     def read_training(self) -> Training | None:
-        """Return how the run was trained so far, None before that. Raises ProgramError if damaged."""
+        """Return how the run was trained so far; None before that."""
         return read(Training, self.training) if self.training.exists() else None
 
     def read_failure(self) -> Failure | None:
-        """Why the run failed when it was last trained; None if it did not. Raises ProgramError if damaged."""
+        """Return why the run failed when it was last trained; None if it did not."""
         return read(Failure, self.failure) if self.failure.exists() else None
 
     def locked(self, *, wait: bool = False) -> AbstractContextManager[None]:
@@ -212,7 +211,7 @@ class RunFolder:
 
     @property
     def failure(self) -> Path:
-        """Why the run failed; not there unless it did."""
+        """Why the run failed; missing unless it did."""
         return self.path / "failure.json"
 
     @property
@@ -227,7 +226,7 @@ class RunFolder:
 
     @property
     def domains_file(self) -> Path:
-        """A copy of the CSV file that says domains, if the run was given one."""
+        """A copy of the CSV file with domains, if the run was given one."""
         return self.path / "domains.csv"
 
     @property
@@ -241,7 +240,7 @@ class RunFolder:
         return next(self.complete_snapshots(), None)
 
     def final_snapshot(self) -> Snapshot:
-        """Return the snapshot of the experiment's last iteration. Raises ProgramError if there is none, or none yet."""
+        """Return the snapshot of the experiment's last iteration. Refuses a run that has not reached it."""
         snapshot, last = self.latest_snapshot(), self.experiment.recipe.iterations
         if snapshot is None or snapshot.iteration < last:
             reached = snapshot.iteration if snapshot else 0
@@ -255,11 +254,11 @@ class RunFolder:
         return snapshot
 
     def snapshots_after(self, iteration: int) -> Iterator[Path]:
-        """Files that are called like snapshots of later iterations, which training writes."""
+        """Yield files named like snapshots of later iterations, which training writes."""
         return (file for file, number in self._snapshot_files() if number > iteration)
 
     def _snapshot_files(self, suffix: str = "") -> Iterator[tuple[Path, int]]:
-        """Files that are called like snapshots and end in ``suffix``, with their iterations."""
+        """Yield files named like snapshots that end in ``suffix``, with their iterations."""
         for file in self.snapshots.glob(f"model_iter_*{suffix}"):
             if match := re.fullmatch(r"model_iter_(\d+)", file.stem):
                 yield file, int(match[1])
@@ -267,7 +266,7 @@ class RunFolder:
     def complete_snapshots(self) -> Iterator[Snapshot]:
         """Yield the complete snapshots, the newest first.
 
-        Caffe writes snapshots in place, so a crash can leave one that is cut off. Such a one is left out.
+        Caffe writes snapshots in place, so a crash can leave a truncated one, which is skipped.
         """
         found = [
             Snapshot(iteration, state, state.with_suffix(".caffemodel"))
@@ -287,7 +286,7 @@ def _parses(file: Path, message: type[Message]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _parses_as_of(file: Path, message: type[Message], size: int, time: int) -> bool:
-    """Cached, since tools.watch asks again and again about the same hundreds of megabytes."""
+    """Say whether a file parses as ``message``. Cached, since tools.watch asks again and again about large files."""
     try:
         return message().ParseFromString(read_bytes(file)) > 0
     except (OSError, DecodeError):
@@ -300,10 +299,7 @@ def is_run_folder(path: Path) -> bool:
 
 
 def find_runs(path: Path) -> list[Path]:
-    """``path`` itself if it is a run folder, else the run folders in it and in its folders, by name.
-
-    Raises ProgramError if there are none.
-    """
+    """Return ``path`` itself if it is a run folder, else the run folders in it and in its folders, by name."""
     if is_run_folder(path):
         return [path]
     found = sorted(

@@ -1,4 +1,4 @@
-"""The state of a run folder, and the notes that training leaves in it: sessions, and why it failed.
+"""The state of a run folder, and the notes that training writes into it: sessions, and why it failed.
 
 A session is a time in which a run was trained (RUN/training.json). It is recorded when it begins. A killed session
 records no end, and its time is not in the total.
@@ -42,7 +42,7 @@ class State(StrEnum):
 class RunState:
     """A run's state, the iterations in its log or snapshots, and a note (may be empty).
 
-    ``note`` says what a run does, why it failed, or where it continues.
+    ``note`` says what a run does, why it failed, or from where it continues.
     """
 
     state: State
@@ -58,7 +58,7 @@ class RunState:
 
 
 def state_of(folder: RunFolder) -> RunState:
-    """Return the state of a run folder, as its lock and its files tell it.
+    """Return the state of a run folder, from its lock and its files.
 
     A run is interrupted if its process was killed or its machine failed: its lock is free.
     """
@@ -94,7 +94,7 @@ def state_of(folder: RunFolder) -> RunState:
 
 
 def _doing(folder: RunFolder) -> str:
-    """Return what the program that holds the lock is doing."""
+    """Return what the program that has the lock is doing."""
     session = last_session(folder)
     if session and session.ended is None:
         return ""
@@ -109,7 +109,7 @@ def last_iteration(folder: RunFolder) -> int:
 
 
 class Interrupted(ProgramError):
-    """A run was stopped from outside. This is no failure: the run can continue."""
+    """A run was stopped from outside. This is not a failure: the run can continue."""
 
 
 @contextmanager
@@ -135,9 +135,10 @@ def recording_failure(folder: RunFolder, step: str) -> Iterator[None]:
 def recording_session(
     folder: RunFolder, iteration: int, how: dict[str, Any], is_stopping: Callable[[], bool]
 ) -> Iterator[None]:
-    """Record that training goes on from ``iteration`` and, at the block's end, how it ended.
+    """Record that training continues from ``iteration`` and, at the block's end, how it ended.
 
-    ``how`` has threads, mode and the like of :class:`Training`. ``is_stopping`` says whether a signal ended the block.
+    ``how`` has the fields of :class:`Training`: threads, mode and others. ``is_stopping`` says whether a signal ended
+    the block.
     """
     before = folder.read_training() or Training(seconds=0.0)
     differs = _differences(before, how) if iteration else None
@@ -156,9 +157,7 @@ def recording_session(
 
 
 def _differences(before: Training, how: dict[str, Any]) -> str | None:
-    """Return what is not as in the training ``before`` and may change its
-    results: threads, mode, OpenBLAS's kernel, net.
-    """
+    """Describe changes since the training ``before`` that may change results: threads, mode, OpenBLAS's kernel, net."""
     were = {key: getattr(before, key) for key in ("threads", "openblas", "solver_mode")}
     changed = [f"{key} {were[key]} before" for key in were if were[key] not in (None, how.get(key))]
     files = how.get("files") or {}
@@ -187,7 +186,7 @@ def last_session(folder: RunFolder) -> Session | None:
 
 
 def now() -> str:
-    """Return the time in UTC, as records have it."""
+    """Return the time in UTC, in the format of records."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""Show runs in a terminal, a line each: state, iteration, speed, time left, loss and accuracy. Change nothing."""
+"""Show runs in a terminal, one per line: state, iteration, speed, time left, loss and accuracy. Change nothing."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ _SPEED = re.compile(r"\] Iteration \d+ \((\d+(?:\.\d+)?) iter/s")
 """Caffe's speed since it last displayed the loss."""
 
 _ORDER = [State.RUNNING, State.FAILED, State.INTERRUPTED, State.FINISHED, State.WRITTEN, None]
-"""Which runs come first where not all fit the screen; None is a folder that is not there yet."""
+"""Which runs come first if they do not all fit the screen; None is a folder that does not exist yet."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class View:
 
 
 def view(path: Path) -> View:
-    """Look at a run folder. Raises ProgramError if it is damaged."""
+    """Return the view of a run folder."""
     folder = RunFolder.load(path)
     found = state_of(folder)
     words = [str(found.state)]
@@ -60,7 +60,7 @@ def view(path: Path) -> View:
 
 
 def view_runs(paths: Sequence[Path], *, missing_ok: bool) -> list[View]:
-    """View all runs below ``paths``. Raises ProgramError for a path without runs, unless ``missing_ok``."""
+    """View all runs below ``paths``. Refuses a path without runs, unless ``missing_ok``."""
     views = []
     for path in paths:
         try:
@@ -86,7 +86,10 @@ def screen(views: Sequence[View], width: int, height: int) -> list[str]:
 
 
 def watch(paths: Sequence[Path], *, once: bool, interval: float) -> int:
-    """Show the runs until all have ended, or just ``once``. Returns 1 if one failed, else 0."""
+    """Show the runs until all have ended, or only ``once``. Returns 1 if one failed, else 0.
+
+    ``interval`` is in seconds.
+    """
     live = sys.stdout.isatty() and not once
     drawn, printed = 0, None
     while True:

@@ -26,13 +26,14 @@ def write_run(
 ) -> RunFolder:
     """Write the run folder of ``experiment``: nets, solver, initial weights, domain labels, ``experiment.json``.
 
-    Paths in the nets and the solver are relative to the repository root where they can be, so that
-    ``caffe train -solver FOLDER/solver.prototxt`` works from there. The folder appears whole or not at all.
-    ``data`` is the folder of the images' LMDBs. A test pass along training covers the test LMDB but for less than a
-    batch; if there is no LMDB yet, one with the published number of images. Batches that are shared out by size use the
-    LMDBs' sizes. ``solver_mode`` is GPU or CPU (None: see :func:`latent_domains.runs.devices.choose_mode`).
-    Raises ProgramError if ``folder`` exists and ``force`` is false, if it is no run folder or is being trained, if its
-    name has a comma, or if an LMDB is missing whose size is needed.
+    Paths in the nets and the solver are relative to the repository root if possible, so that ``caffe train -solver
+    FOLDER/solver.prototxt`` works from there. The folder appears completely or not at all. ``data`` is the folder of
+    the images' LMDBs. A test pass during training covers the test LMDB, except for less than a batch; if there is no
+    LMDB yet, the published number of images. Batches that are divided by size need the LMDBs. ``solver_mode`` is GPU or
+    CPU (None: see :func:`latent_domains.runs.devices.choose_mode`).
+
+    ``force`` replaces a run folder, but not one that is being trained, and no other folder. Refuses a name with a
+    comma.
     """
     run_folder = RunFolder(folder, experiment, data)
     check_name(folder)
@@ -77,7 +78,7 @@ def _write(run_folder: RunFolder, solver_mode: str | None, force: bool) -> None:
 
 
 def check_name(path: Path) -> None:
-    """Raise ProgramError if the name of weights, or of a folder that will hold them, has a comma."""
+    """Raise ProgramError if the name of weights, or of a folder for them, has a comma."""
     if "," in from_root(path):
         raise ProgramError(f"{path}: expected a name without commas: Caffe takes them to part names of weights")
 
@@ -88,9 +89,9 @@ OTHER_PLACE = "move it away, or name another folder with --runs or --data"
 def write_missing(
     experiment: Experiment, path: Path, *, data: Path, solver_mode: str | None = None, remedy: str = OTHER_PLACE
 ) -> RunFolder:
-    """Return the run folder of ``experiment`` at ``path``; it is written if it is not there.
+    """Return the run folder of ``experiment`` at ``path``; write it if it does not exist.
 
-    Raises ProgramError, with the ``remedy``, if the folder there holds another experiment or reads another data folder.
+    Refuses, with the ``remedy``, a folder that contains another experiment or reads another data folder.
     """
     if is_absent(path):
         try:
@@ -113,5 +114,5 @@ def check_holds(folder: RunFolder, experiment: Experiment, data: Path, remedy: s
 
 
 def _count(lmdb: Path, published: int) -> int:
-    """Number of records in an LMDB, or the ``published`` number if there is no LMDB yet."""
+    """Return the number of records in an LMDB, or the ``published`` number if there is no LMDB yet."""
     return count_filled(lmdb) if is_lmdb(lmdb) else published

@@ -1,1 +1,1 @@
-"""The paper's tables: what each cell is (``experiments/*.yaml``), which records fill it, and how it is printed."""
+"""The paper's tables: the content of each cell (``experiments/*.yaml``), its records, and how it is printed."""

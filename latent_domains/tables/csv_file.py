@@ -18,7 +18,10 @@ from latent_domains.tables.results import (
 _NUMBERS = ("paper", "paper_recomputed", "mean", "std", "n", "seeds", "difference", CLASS_MEAN)
 
 FIELDS = ("table", "row", "kind", "column", "part", "sources", "targets", *_NUMBERS)
-"""Of every line. An accuracy for each seed, DOMAINS and PAIRED where there are some, reason and remarks follow."""
+"""Fields of every line.
+
+An accuracy for each seed follows, then DOMAINS and PAIRED if there are any, reason, remarks.
+"""
 
 PAIRED = ("reference", "paired difference", "interval low", "interval high", "paired n", "resolvable")
 """Of the rows of a table with a reference: see :class:`latent_domains.tables.results.PairedDifference`."""
@@ -28,7 +31,7 @@ def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
     """Return the table as comma-separated values.
 
     ``part`` is cell, candidate (one source of a best single source) or mean (over the columns; the paper's as printed,
-    and recomputed). Accuracies are in %; what is not known is empty.
+    and recomputed). Accuracies are in %; unknown values are empty.
     """
     text = io.StringIO()
     seeds = [f"seed {seed}" for seed in table.seeds]
@@ -45,7 +48,7 @@ def csv_text(table: Table, rows: Sequence[RowResults]) -> str:
 
 
 def _lines(table: Table, row: RowResults, paired: Iterator[PairedDifference | None]) -> Iterator[dict[str, str]]:
-    """Yield the lines of a row, without what they share; ``paired`` are its differences from the reference, if any."""
+    """Yield the lines of a row, without common fields; ``paired`` are its differences from the reference, if any."""
     remarks = "; ".join(filter(None, [row.row.note, row.row.paper.missing or row.row.cited]))
     for column, cell, result in zip(table.columns, row.row.cells, row.cells, strict=True):
         task = {"column": column.name, "sources": "+".join(column.sources), "targets": "+".join(column.targets)}

@@ -1,9 +1,9 @@
-"""A table of the paper as data: its columns, its rows, the paper's numbers and the runs that each cell stands for.
+"""A table of the paper as data: its columns, its rows, the paper's numbers and the runs of each cell.
 
-``experiments/NAME.yaml`` defines a table; docs/extending.md has an example, and says what the keys are.
+``experiments/NAME.yaml`` defines a table; docs/extending.md has an example, and explains the keys.
 
-``best_single_source: true`` among ``runs`` trains on each source of a column alone. The cell is that of the source
-whose mean accuracy on the target is best, which is how the paper defines these rows: it looks at target labels.
+``best_single_source: true`` in ``runs`` trains on each source of a column separately. The cell has the source with the
+best mean accuracy on the target, as the paper defines these rows: this uses target labels.
 """
 
 import json
@@ -38,7 +38,7 @@ EXPERIMENTS = ROOT / "experiments"
 """Folder of the tables' definitions."""
 
 _LONGEST = 10**6
-"""The most characters of a table as JSON: aliases of aliases make gigabytes of a few lines."""
+"""The most characters of a table as JSON: nested aliases turn a few lines into gigabytes."""
 
 _Text = Annotated[str, Field(pattern=r"\S"), AfterValidator(one_line)]
 _Percent = Annotated[float, Interval(ge=0, le=100)]
@@ -60,7 +60,7 @@ _Several = (MinLen(1), AfterValidator(_without_repetition))
 class Column:
     """A task: which domains are sources, which are targets.
 
-    With ``shares`` (percentages) the sources are one undivided mixture that has them.
+    With ``shares`` (percentages) the sources are one undivided mixture with these shares.
     """
 
     name: _Text
@@ -78,12 +78,12 @@ class Column:
 SINGLE_SOURCE = "best_single_source"
 
 _OF_ROWS = tuple(name for name in SETTINGS if name not in ("sources", "targets", "network", "image_size", "seed"))
-"""What a row may say of its runs; the rest is the table's or the column's."""
+"""The settings that a row may give its runs; the others belong to the table or the column."""
 
 
 @dataclass(frozen=True)
 class BaselineVariant(Baseline):
-    """A shallow baseline, as a file describes it; ``variant`` says which of a record's two accuracies is meant."""
+    """A shallow baseline in a file; ``variant`` selects one of a record's two accuracies."""
 
     variant: Literal[*VARIANTS] = VARIANTS[0]
 
@@ -97,7 +97,7 @@ class BaselineVariant(Baseline):
 
 @dataclass(frozen=True)
 class Paper:
-    """The paper's accuracies (%) of a row, and their mean as it prints it; or why it has none."""
+    """The paper's accuracies (%) of a row, and their mean as printed; or why it has none."""
 
     values: tuple[_Percent, ...] | None = None
     mean: _Percent | None = None
@@ -111,7 +111,7 @@ class Paper:
 
 @dataclass
 class Row:
-    """A method, as a file describes it, and its ``cells``, one for each column, which :func:`load` makes.
+    """A method in a file, and its ``cells``, one for each column, which :func:`load` makes.
 
     ``runs`` are settings of experiments, and SINGLE_SOURCE. ``cited`` is the work whose numbers the paper repeats.
     """
@@ -135,9 +135,9 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineRun(BaselineVariant):
-    """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as ``--dataset`` takes.
+    """A shallow baseline on one task of a table, with one seed; ``dataset`` is a name or FILE, as for ``--dataset``.
 
-    Runs that differ in nothing but the ``variant`` have one record.
+    Runs that differ only in ``variant`` share a record.
     """
 
     dataset: str
@@ -164,7 +164,7 @@ class BaselineRun(BaselineVariant):
 
 
 Run = Experiment | BaselineRun
-"""What one record is of; its folder is runs/DATASET/NAME."""
+"""The run of one record; its folder is runs/DATASET/NAME."""
 
 
 def run_path(run: Run) -> str:
@@ -173,20 +173,20 @@ def run_path(run: Run) -> str:
 
 
 def data_folder(data: Path, seed: object, *, per_seed: bool) -> Path:
-    """Return the folder of a run's LMDBs: ``data``, or ``data/seedN`` where each seed has its own."""
+    """Return the folder of a run's LMDBs: ``data``, or ``data/seedN`` if each seed has its own."""
     return data / f"seed{seed}" if per_seed else data
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A run for each seed of the table; ``sources`` is what they learn from."""
+    """A run for each seed of the table; ``sources`` are the domains they are trained on."""
 
     sources: tuple[str, ...]
     runs: tuple[Run, ...]
 
     @property
     def distinct(self) -> tuple[Run, ...]:
-        """Return each run once; a method that draws no random numbers has one run for all seeds."""
+        """Return each run once; a method without random numbers has one run for all seeds."""
         return tuple(dict.fromkeys(self.runs))
 
 
@@ -203,12 +203,12 @@ class Cell:
 
 @dataclass
 class Table:
-    """A table of the paper, as a file describes it; ``reference`` is the row that all others are compared with.
+    """A table of the paper in a file; ``reference`` is the row with which all others are compared.
 
-    With ``data_per_seed`` each seed has LMDBs of its own. ``dataset`` is a name or FILE, as ``--dataset`` takes it.
+    With ``data_per_seed`` each seed has its own LMDBs. ``dataset`` is a name or FILE, as for ``--dataset``.
     :func:`load` adds what follows from the file: its ``name``, the dataset (``data``), and the ``files`` that the table
-    depends on: its own, that of the table that it is like, if any, the description of a dataset that is none of ours,
-    and files of domains.
+    depends on: its own, that of the table that it is like, if any, the description of a dataset that is not one of
+    ours, and files of domains.
     """
 
     title: _Text
@@ -227,7 +227,7 @@ class Table:
 
     @property
     def in_paper(self) -> bool:
-        """Say whether it is one of the paper's, at its size of pictures; the workflow makes others only by name."""
+        """Say whether it is a table of the paper, with its size of pictures; the workflow makes others only by name."""
         papers_size = all(run.data.folder is None for run in self.runs)
         return papers_size and any(cell.paper is not None for row in self.rows for cell in row.cells)
 
@@ -245,10 +245,9 @@ class Table:
 
 
 def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | None = None) -> Table:
-    """Read and check the table that a YAML file defines.
+    """Read and check the table in a YAML file.
 
-    ``seeds`` and ``iterations`` replace the file's and the recipe's. Raises ProgramError naming file, key, what was
-    found and what was expected.
+    ``seeds`` and ``iterations`` replace the file's and the recipe's.
     """
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml")))
@@ -282,7 +281,7 @@ def load(path: Path, *, seeds: tuple[int, ...] | None = None, iterations: int | 
 
 
 def _values(path: Path) -> tuple[Any, tuple[Path, ...]]:
-    """Return what a file says, and the files; what it does not say is as in the table that it is ``like``."""
+    """Return the values in a file, and the files; missing values are those of the table that it is ``like``."""
     values = _read_yaml(path)
     if not isinstance(values, dict) or "like" not in values:
         return values, (path,)
@@ -298,10 +297,7 @@ def _values(path: Path) -> tuple[Any, tuple[Path, ...]]:
 
 
 def _read_yaml(path: Path) -> Any:
-    """Return the values in a file of YAML 1.2 as JSON has them: a date is a text.
-
-    Raises ProgramError naming file and line, also for a key that is there twice.
-    """
+    """Return the values in a file of YAML 1.2 as in JSON: a date is a text. Refuses a key that occurs twice."""
     try:
         values = YAML(typ="safe", pure=True).load(read_text(path, "utf-8"))
         text = ""
@@ -347,7 +343,7 @@ def _paper_values(row: Row, where: str, columns: int) -> tuple[float | None, ...
 
 
 def _check_runs(runs: dict[str, Any], where: str) -> None:
-    """Raise ProgramError for a key that is none of a row's; :func:`make_experiment` checks the values."""
+    """Raise ProgramError for a key that a row cannot have; :func:`make_experiment` checks the values."""
     check_keys(runs, (*_OF_ROWS, SINGLE_SOURCE), where)
     for name, value in {"method": None, **runs}.items():
         if value is None:
@@ -401,7 +397,7 @@ def _baseline(baseline: BaselineVariant, table: Table, column: Column) -> Candid
 
 
 def _note_target_domains(rows: Sequence[Row]) -> None:
-    """Where rows differ in the number of target domains, add it to their notes, of each column in order."""
+    """Add the number of target domains to the notes of each column, in order, if rows differ in it."""
     known = [[_target_domains(cell) for cell in row.cells] for row in rows]
     if all(len(set(column) - {None}) < 2 for column in zip(*known, strict=True)):
         return
@@ -411,6 +407,6 @@ def _note_target_domains(rows: Sequence[Row]) -> None:
 
 
 def _target_domains(cell: Cell) -> int | None:
-    """Return how many target domains the cell's runs know; None if they see no target or are not trained."""
+    """Return the number of target domains in the cell's runs; None if they see no target or are not trained."""
     runs = [run for candidate in cell.candidates for run in candidate.runs]
     return next((run.k_target for run in runs if isinstance(run, Experiment) and run.method.sees_target), None)

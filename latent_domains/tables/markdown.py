@@ -34,7 +34,7 @@ def table_text(table: Table, rows: Sequence[RowResults]) -> str:
 
 
 def shows_pictures(table: Table) -> bool:
-    """Say whether a table is of pictures. Their classes differ in size, so it shows class means too."""
+    """Say whether a table is about pictures. Their classes differ in size, so it shows class means too."""
     return table.data.images in IMAGE_SETS
 
 
@@ -45,7 +45,7 @@ def signed(value: float, decimals: int = 1) -> str:
 
 
 def _paired_text(table: Table, rows: Sequence[RowResults]) -> str:
-    """Return the second table: every row against the reference."""
+    """Return the second table: the difference of every row from the reference."""
     columns = [column.name for column in table.columns] + (["mean"] if len(table.columns) > 1 else [])
     lines = []
     for name, found in differences(table, rows).items():
@@ -128,7 +128,7 @@ def _class_mean(result: Result) -> str:
 
 
 def _domains(result: Result) -> list[str]:
-    """Return each of DOMAINS, empty where there is none."""
+    """Return each of DOMAINS, empty if there is none."""
     found = result.domains
     return [format(found[name], one.form) if name in found else "" for name, one in DOMAINS.items()]
 
@@ -144,7 +144,7 @@ def _here(result: Result, notes: Notes, *, with_n: bool = False) -> str:
 
 
 def _candidates_text(result: Result) -> str:
-    """Return what each single source reached, and which one is the best."""
+    """Return the accuracy of each single source, and which one is the best."""
     if not result.candidates or result.mean is None:
         return ""
     each = ", ".join(f"{'+'.join(one.sources)} {one.in_words()} (n={one.n})" for one in result.candidates)

@@ -1,4 +1,4 @@
-"""What runs need from outside their folders, LMDBs and weights: is it there, and what makes it?"""
+"""What runs need from outside their folders, LMDBs and weights: whether it exists, and what makes it."""
 
 import shlex
 from collections.abc import Mapping, Set
@@ -18,7 +18,7 @@ from latent_domains.tables.definition import BaselineRun, Run, data_folder, run_
 from latent_domains.tables.options import Config
 
 FETCHED = ("digits", "digits_hard", "office_caltech_surf")
-"""Datasets that ``tools.get_data`` makes of what it downloads."""
+"""Datasets that ``tools.get_data`` makes from downloads."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Need(Artefact):
     """LMDBs, weights or the record of a run (``paths``) that one of our programs makes.
 
     ``job`` begins with the rule of the Snakefile: fetch, which may need a network, derive, train or baseline. ``title``
-    names it, with a verb. ``argv`` are the program and its arguments, ``parallel`` the option for several processes or
-    threads, if it has one. ``made_by`` is the command as users type it, by default the same. ``impossible`` says why
+    describes it, with a verb. ``argv`` are the program and its arguments, ``parallel`` its option for several processes
+    or threads, if any. ``made_by`` is the command as users type it, by default the same. ``impossible`` explains why
     nothing, or not the workflow, can make it.
     """
 
@@ -49,7 +49,7 @@ class Need(Artefact):
 
     @property
     def obstacle(self) -> str:
-        """Say why the workflow cannot make it, or what it needs; empty if it can, even by fetching something first.
+        """Say why the workflow cannot make it, or what it needs; empty if it can, even after fetching something.
 
         The workflow does not know where a user's own data come from.
         """
@@ -63,7 +63,7 @@ class Need(Artefact):
         return ["python", "-m", *self.argv, *([self.parallel, str(jobs)] if self.parallel and jobs else [])]
 
     def why_missing(self) -> str:
-        """Name what is missing first and the commands from there on."""
+        """Name the first missing need and the commands from there on."""
         first, *others = self.missing()
         if not (first.argv or first.made_by):
             return first.impossible
@@ -88,14 +88,14 @@ def why_missing(run: Run, data: Path, *, per_seed: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Needs:
-    """What ``runs``, by DATASET/NAME, need; those named in ``per_seed`` have LMDBs for each seed."""
+    """The needs of ``runs``, by DATASET/NAME; those named in ``per_seed`` have LMDBs for each seed."""
 
     config: Config
     runs: Mapping[str, Run]
     per_seed: Set[str]
 
     def of(self, run: Run) -> list[Need]:
-        """List all that a run reads, whether it is there or not."""
+        """List all that a run reads, existing or not."""
         data, folder = run.data, self.data_folder(run)
         joined, style = {}, ()
         if isinstance(run, Experiment):
@@ -113,7 +113,7 @@ class Needs:
         return needs
 
     def record(self, run: Run) -> Need:
-        """Return the record of a run, which is there once it is finished."""
+        """Return the record of a run, which exists when the run is finished."""
         file, path = self.config.runs / run_path(run) / "record.json", run_path(run)
         if isinstance(run, BaselineRun):
             argv = ("tools.baselines", *self._baseline_options(run), "--force", str(file))  # two calls may make it
@@ -136,13 +136,13 @@ class Needs:
         return data_folder(self.config.data, run.seed, per_seed=run_path(run) in self.per_seed)
 
     def weights(self, run: Run) -> Path | None:
-        """Return the weights file that a run starts with, one that is at hand; None for random weights."""
+        """Return the existing weights file with which a run starts; None for random weights."""
         if self.config.weights or not is_pretrained(run):
             return None
         return self._weights_folder / at_hand(run.data.network, self._weights_folder).caffemodel(run.num_domains)
 
     def _join(self, run: Experiment, part: str, mixture: Path) -> Need:
-        """Return the LMDB of an undivided mixture, in the order of its seed where each seed has LMDBs of its own."""
+        """Return the LMDB of an undivided mixture, in the order of its seed if each seed has its own LMDBs."""
         folder = self.data_folder(run)
         seed = ["--seed", str(run.seed)] if folder != self.config.data else []
         argv = ("tools.join_lmdbs", *seed, *join_options(run, folder, part))
@@ -151,7 +151,7 @@ class Needs:
         return Need(job, f"{self._name(mixture)} is", (mixture,), argv, (divided,))
 
     def _build(self, run: Run, *lmdbs: Path) -> Need:
-        """LMDBs of a run's dataset."""
+        """Return LMDBs of a run's dataset."""
         data, weights = run.data, ()
         if data.name in DATASETS and not data.extracted:
             return self._get_data(data, self.data_folder(run), *lmdbs)
@@ -165,7 +165,7 @@ class Needs:
         return self._extracted(need, run, *weights, FILE=file)
 
     def _get_data(self, data: Dataset, folder: Path, *lmdbs: Path) -> Need:
-        """LMDBs of a set of images in a data folder, from its archive or a download."""
+        """Return LMDBs of a set of images in a data folder, from its archive or a download."""
         argv, made_by, impossible = (
             [*_argv(data.made_by, DIR=self.config.images), "--out", str(folder)],
             data.made_by,
@@ -192,14 +192,14 @@ class Needs:
         return self._extracted(need, run) if data.images in DATASETS else need
 
     def _extracted(self, need: Need, run: Run, *weights: Need, **places: Path) -> Need:
-        """Features or statistics of style of a run's images, which one program extracts."""
+        """Return features or statistics of style of a run's images, which one program extracts."""
         images, data = DATASETS[run.data.images], self.config.data
         stored = (data / images.name / Path(run.data.train_lmdb(domain)).name for domain in run.data.domains)
         argv = (*_argv(need.made_by, **places), "--data", str(data))
         return replace(need, argv=argv, needs=(self._get_data(images, data, *stored), *weights), parallel="--jobs")
 
     def _get_weights(self, network: str, file: Path) -> Need:
-        """Weights that nets of a network begin from, for nets of each number of domains."""
+        """Return weights that nets of a network begin from, for nets of each number of domains."""
         chosen = at_hand(network, self._weights_folder)
         options = [chosen.name, "--out", str(self._weights_folder)]
         for number in self._num_domains[network] if chosen.converted else ():
@@ -209,7 +209,7 @@ class Needs:
 
     @cached_property
     def _num_domains(self) -> dict[str, list[int]]:
-        """How many domains the mDA nets of each network have."""
+        """Return the numbers of domains of the mDA nets of each network."""
         found: dict[str, set[int]] = {}
         for run in self.runs.values():
             if isinstance(run, Experiment):

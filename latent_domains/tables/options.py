@@ -14,17 +14,17 @@ from latent_domains.tables.definition import EXPERIMENTS
 
 
 def definition_file(name: str) -> Path:
-    """Return the file that defines a table: a name of experiments/ or a path."""
+    """Return the file that defines a table, from its name in experiments/ or a path."""
     return path(name) if name.endswith(".yaml") else EXPERIMENTS / f"{name}.yaml"
 
 
 def seed_list(text: str) -> tuple[int, ...]:
-    """Return the value of ``--seeds``: 0,1,2."""
+    """Read the value of ``--seeds``: 0,1,2."""
     return tuple(natural(part.strip()) for part in text.split(","))
 
 
 def add_choice_options(parser: ArgumentParser) -> None:
-    """The options that choose a part of a table's runs, or shorter ones."""
+    """Add the options that select some of a table's runs, or shorter ones."""
     parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="these seeds (default: the table's)")
     parser.add_argument("--iterations", type=positive, metavar="N", help="runs of N iterations (default: the recipe's)")
     add_data_option(parser)
@@ -43,7 +43,7 @@ def _images(text: str) -> str:
 
 
 def _as(read: Callable[[str], Any]) -> BeforeValidator:
-    """Read a value as it is on a command line, or a list in a file, as a program reads an option."""
+    """Return a validator that reads a value, or a list in a file, as a program reads an option."""
 
     def value(found: Any) -> Any:
         try:
@@ -59,12 +59,12 @@ Folder = Annotated[Path, _as(_folder)]
 
 @dataclass(frozen=True)
 class Config:
-    """What a call of the workflow chooses; :meth:`read` checks it."""
+    """The choices in a call of the workflow; :meth:`read` checks them."""
 
     seeds: Annotated[tuple[int, ...], _as(seed_list)] | None = None
     iterations: Positive | None = None
     images: Annotated[str, _as(_images)] | None = None
-    """Folder of the unpacked archive of whichever image set is wanted."""
+    """Folder of the unpacked archive of the requested image set."""
     weights: Literal["none"] | None = None
     """ "none": begin at random; None: with ImageNet's in DATA/weights."""
     solver_mode: Literal["CPU", "GPU"] | None = None
@@ -75,17 +75,17 @@ class Config:
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> "Config":
-        """Return the values that Snakemake's ``config`` holds. Raises ProgramError naming the key that is wrong."""
+        """Return the values in Snakemake's ``config``."""
         return checked(cls, {key: value for key, value in config.items() if value is not None}, "--config")
 
     @property
     def choices(self) -> list[str]:
-        """The options of programs that name a table: the folder of data, and which of the table's runs are meant."""
+        """Return the options of programs that name a table: the data folder, and the selected runs."""
         seeds = ["--seeds", ",".join(map(str, self.seeds))] if self.seeds else []
         iterations = ["--iterations", str(self.iterations)] if self.iterations else []
         return ["--data", str(self.data), *seeds, *iterations]
 
     @property
     def mode(self) -> list[str]:
-        """The option of programs that compute with Caffe."""
+        """Return the option of programs that compute with Caffe."""
         return ["--solver-mode", self.solver_mode] if self.solver_mode else []

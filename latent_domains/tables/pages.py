@@ -73,7 +73,7 @@ _RECALL = "recall of "
 
 @dataclass(frozen=True)
 class KeptTable:
-    """A table, of the records that are kept in ``folder``."""
+    """A table with the records that are kept in ``folder``."""
 
     table: Table
     folder: Path
@@ -103,13 +103,13 @@ class KeptTable:
         return [column.name for column in self.table.columns]
 
     def row(self, name: str) -> RowResults:
-        """Find a row by its name. Raises ProgramError if there is none."""
+        """Find a row by its name."""
         if name not in self.rows:
             raise ProgramError(f"{self.table.name}: found row {name!r}, expected one of {'; '.join(self.rows)}")
         return self.rows[name]
 
     def text(self, row: str, column: str, template: str) -> str | None:
-        """Fill a template for a row in a column, or on the MEAN. None if a figure is not there."""
+        """Fill a template for a row in a column, or on the MEAN. None if a figure is missing."""
         if column not in (*self.columns, MEAN):
             raise ProgramError(
                 f"{self.table.name}: found column {column!r}, expected {', '.join(self.columns)}, {MEAN}"
@@ -145,11 +145,11 @@ class _Place:
 
     @property
     def paper(self) -> float | None:
-        """The paper's accuracy; its mean of several columns is that which it prints."""
+        """The paper's accuracy; for several columns the mean that it prints."""
         return self.row.row.paper.mean if self.of_columns else self.row.row.cells[self.column or 0].paper
 
     def figure(self, name: str, spread: str | None, decimals: str | None) -> str | None:
-        """Write a figure; None if it is not there. Raises ProgramError for an unknown one."""
+        """Write a figure; None if it is missing."""
         if name == "paper":
             return None if self.paper is None else f"{self.paper:.{decimals or 1}f}"
         if name == "n":
@@ -165,7 +165,7 @@ class _Place:
         return " ".join(texts) or None
 
     def values(self, name: str) -> list[float]:
-        """List a figure's numbers, as the module says; none if the row has not got it."""
+        """List a figure's numbers, as the module describes; none if the row lacks them."""
         if name in ("accuracy", CLASS_MEAN):
             return list((self.result.class_means if name == CLASS_MEAN else self.result.accuracies).values())
         if self.of_columns:
@@ -180,7 +180,7 @@ class _Place:
         return [_recall(record, name.removeprefix(_RECALL)) for record in records if record is not None]
 
     def _compared(self, kind: str, name: str, over_targets: str | None, decimals: str) -> str | None:
-        """Write a difference from another row, or from the paper; None if one of them is not there."""
+        """Write a difference from another row, or from the paper; None if one of them is missing."""
         if (kind, name) == ("gain over", "the paper"):
             known = self.paper is not None and self.result.n
             return signed(self.result.mean - self.paper, int(decimals)) if known else None
@@ -195,7 +195,7 @@ class _Place:
 
 
 def _recall(record: Record, name: str) -> float:
-    """Return the share of a class's test images that are called so, in %."""
+    """Return the share of a class's test images that are predicted as it, in %."""
     if name not in (classes := record.classes or []):
         raise ProgramError(f"{_RECALL}{name}: found no such class, expected one of {', '.join(classes)}")
     row = np.sum([found.confusion for found in record.targets.values()], axis=0)[classes.index(name)]
@@ -208,9 +208,9 @@ def pages() -> list[Path]:
 
 
 def filled(page: Path, load: Callable[[str], KeptTable] = KeptTable.load) -> str:
-    """Return the text of a page with the figures of the records, of tables that ``load`` finds by a marker's name.
+    """Return the text of a page with the figures of the records, from tables that ``load`` finds by a marker's name.
 
-    Raises ProgramError naming page and line for a marker that cannot be read or filled.
+    Refuses a marker that cannot be read or filled; the error names page and line.
     """
     text = page.read_text(encoding="utf-8")
     begun, marked = len(_BEGIN.findall(text)), len(_MARKER.findall(text))

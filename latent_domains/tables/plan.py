@@ -20,19 +20,16 @@ BASELINE_MEMORY = 6000
 
 @dataclass(frozen=True)
 class Plan:
-    """The tables and all that the Snakefile needs to know of them.
+    """The tables and all that the Snakefile needs to know about them.
 
-    A job is named by its rule and what it makes: ``train/DATASET/NAME``, ``fetch/pacs``.
+    The name of a job is its rule and what it makes: ``train/DATASET/NAME``, ``fetch/pacs``.
     """
 
     config: Config
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """All tables by name. Raises ProgramError if a definition is wrong, if there is none, or if two do not agree.
-
-        Runs of two datasets of one name would have the same folders.
-        """
+        """All tables by name. Refuses two datasets of one name, since their runs would have the same folders."""
         files = sorted(self.config.experiments.glob("*.yaml"))
         if not files:
             raise ProgramError(f"{self.config.experiments}: found no NAME.yaml, expected the definitions of tables")
@@ -49,7 +46,7 @@ class Plan:
         return tables
 
     def table(self, name: str) -> Table:
-        """Return the table of this name. Raises ProgramError if there is none."""
+        """Return the table of this name."""
         if name not in self.tables:
             raise ProgramError(f"tables/{name}: no such table, expected one of {', '.join(self.tables)}")
         return self.tables[name]
@@ -66,11 +63,11 @@ class Plan:
         return Needs(self.config, self.runs, per_seed)
 
     def _of(self, table: Table) -> dict[str, Need]:
-        """Return the record of each run of a table, whether it is there or not."""
+        """Return the record of each run of a table, existing or not."""
         return {run_path(run): self.needs.record(run) for run in table.runs}
 
     def records(self, table: Table) -> list[Path]:
-        """List the records of a table that are there."""
+        """List the existing records of a table."""
         return [record.paths[0] for record in self._of(table).values() if record.is_there()]
 
     def to_make(self, table: Table) -> list[str]:
@@ -90,12 +87,12 @@ class Plan:
         return list(dict.fromkeys(record.obstacle for record in self._of(table).values() if record.obstacle))
 
     def before_run(self, run: Run) -> list[str]:
-        """List the jobs that make what a run lacks."""
+        """List the jobs that make the missing needs of a run."""
         return [need.job for need in self.needs.of(run) if not need.is_there()]
 
     @cached_property
     def _missing(self) -> dict[str, Need]:
-        """All that is missing for some run, by its job."""
+        """All missing needs of all runs, by job."""
         records = map(self.needs.record, self.runs.values())
         return {need.job: need for record in records for need in record.missing()}
 
@@ -107,12 +104,12 @@ class Plan:
     def command(self, job: str, threads: int) -> list[str]:
         """Return the command line of a job that makes data.
 
-        It does nothing where another call of the workflow has made them meanwhile.
+        It does nothing if another call of the workflow has made them meanwhile.
         """
         return self._missing[job].command(threads) if job in self._missing else ["true"]
 
     def run_script(self, run: Run, threads: int) -> str:
-        """Return the line of a shell that makes a run's record; the folder is written from a table that has the run."""
+        """Return a shell line that makes a run's record; it writes the folder from a table that has the run."""
         command = shlex.join(self.needs.record(run).command(threads))
         if isinstance(run, BaselineRun):
             return f"exec {command}"
@@ -122,7 +119,7 @@ class Plan:
         return f"{write} && exec python -m tools.on_free_gpu {command}"
 
     def gpus_of(self, run: Run) -> int | None:
-        """Return the number of GPUs of a run; None for none, because some clusters take 0 for a request."""
+        """Return the number of GPUs of a run; None for none, since some clusters read 0 as a request."""
         if isinstance(run, BaselineRun):
             return None
         from latent_domains.runs.devices import choose_mode  # it imports Caffe
@@ -130,5 +127,5 @@ class Plan:
         return 1 if choose_mode(self.config.solver_mode, run.recipe.solver_mode) == "GPU" else None
 
     def memory(self, run: Run) -> int:
-        """Return the MB that a run takes."""
+        """Return the memory of a run in MB."""
         return BASELINE_MEMORY if isinstance(run, BaselineRun) else NETWORKS[run.data.network].megabytes

@@ -1,4 +1,4 @@
-"""The records that fill a table: where they are, what they say, and why some are missing."""
+"""The records that fill a table: where they are, their contents, and why some are missing."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -23,10 +23,10 @@ from latent_domains.tables.needs import is_pretrained, why_missing
 
 @dataclass(frozen=True)
 class Records:
-    """Records of runs: in run folders DATASET/NAME of ``folder`` or, ``in_one_file``, in its records.jsonl.
+    """Records of runs: in run folders DATASET/NAME of ``folder`` or, if ``in_one_file``, in its records.jsonl.
 
-    ``data`` is the folder of the LMDBs (``data_per_seed``: of one folder for each seed). ``commits`` are those that
-    records should be of; None: any.
+    ``data`` is the folder of the LMDBs (with ``data_per_seed`` each seed has a folder in it). ``commits`` are those
+    that records should have; None: any.
     """
 
     folder: Path
@@ -40,10 +40,7 @@ class Records:
         return read_records(self.folder / FILE)
 
     def read(self, run: Run) -> Record | None:
-        """Read the record of ``run``; None if there is none.
-
-        Raises ProgramError if it is damaged, or of another run or of other LMDBs.
-        """
+        """Read the record of ``run``; None if there is none. Refuses a record of another run or of other LMDBs."""
         if self.in_one_file:
             if (record := self._records.get(run.name)) is not None:
                 _check(f"{self.folder / FILE}: {run.name}", record, run)
@@ -67,9 +64,9 @@ class Records:
         return record, "" if record else self._why_none(run)
 
     def folders(self, table: Table) -> tuple[list[Path], list[str]]:
-        """Return the folders of the table's runs that exist, and a line for each that is left out.
+        """Return the existing folders of the table's runs, and a line for each that has another experiment.
 
-        Raises ProgramError if none is there, or one is damaged.
+        Refuses a table without any run.
         """
         found, left_out = [], []
         for run in table.runs:
@@ -93,10 +90,9 @@ class Records:
         return found, left_out
 
     def keep(self, table: Table, folder: Path) -> int:
-        """Copy the records of a table's runs to ``folder``, beside those of other runs; return how many there are.
+        """Copy the records of a table's runs to ``folder``, beside those of other runs; return their number.
 
-        Raises ProgramError, before anything is written, if a record is damaged, or is a new one of no commit of
-        ``commits``.
+        Refuses a new record whose commit is not in ``commits``. All are checked before anything is written.
         """
         found = {run.name: record for run in table.runs if (record := self.read(run)) is not None}
         file = folder / FILE
@@ -109,7 +105,7 @@ class Records:
         return len(found)
 
     def remarks(self, run: Run, record: Record) -> list[str]:
-        """List how a record's run differs from the paper's experiment, and from what the data folder holds now."""
+        """List how a record's run differs from the paper's experiment, and from the present data folder."""
         remarks = remarks_on(record, run) + self._doubts(record)
         if self.in_one_file:
             return remarks
@@ -125,12 +121,12 @@ class Records:
         return remarks
 
     def _doubts(self, record: Record) -> list[str]:
-        """Say which commits of a record are none of ``commits``."""
+        """Describe the commits of a record that are not in ``commits``."""
         sessions = record.training.sessions if record.training else []
         return doubts([record.commit, *(session.commit for session in sessions)], self.commits)
 
     def _check_holds(self, folder: RunFolder, run: Experiment) -> None:
-        """Raise ProgramError if the folder holds another experiment, or names another data folder."""
+        """Raise ProgramError if the folder has another experiment, or names another data folder."""
         check_holds(folder, run, data_folder(self.data, run.seed, per_seed=self.data_per_seed))
 
     def _why_none(self, run: Run) -> str:
@@ -144,7 +140,7 @@ class Records:
         return begun or why_missing(run, self.data, per_seed=self.data_per_seed) or "not run yet"
 
     def _how_far(self, folder: Path, run: Experiment) -> str:
-        """Say how far a run with a folder is."""
+        """Say how far the run in a folder is."""
         try:
             found = RunFolder.load(folder)
             self._check_holds(found, run)
@@ -161,7 +157,7 @@ def _hash(file: Path, _stamp: str) -> str:
 
 
 def part_of_variant(run: Run, record: Record) -> Record | Matching | None:
-    """Return the part of a record that has the accuracy of the run's variant; None if the record lacks it."""
+    """Return the part of a record with the accuracy of the run's variant; None if it is missing."""
     return record.matching if isinstance(run, BaselineRun) and run.variant == "matching" else record
 
 

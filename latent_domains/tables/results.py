@@ -15,7 +15,7 @@ NOTHING = "–"
 
 
 class _OfDomains(NamedTuple):
-    """What a table says of latent domains: its format, and how a run's usage of them gives it."""
+    """A column about latent domains: its format, and how to compute it from a run's domain usage."""
 
     form: str
     take: Callable[[DomainUsage], float]
@@ -30,7 +30,7 @@ DOMAINS = {
 
 
 CLASS_MEAN = "class mean"
-"""The column of tables of pictures for the accuracy in which every class counts alike."""
+"""The column for the accuracy with equal weight for every class, in tables of pictures."""
 
 
 class OverSeeds:
@@ -44,16 +44,16 @@ class OverSeeds:
 
     @property
     def mean(self) -> float | None:
-        """None without scores."""
+        """The mean; None without scores."""
         return fmean(self.scores) if self.scores else None
 
     @property
     def std(self) -> float | None:
-        """Of the sample (n - 1); None for fewer than two."""
+        """The deviation of the sample (n - 1); None for fewer than two scores."""
         return stdev(self.scores) if self.n > 1 else None
 
     def in_words(self) -> str:
-        """Format as ``81.0 ± 1.5``, with two decimals where the deviation would be 0.0."""
+        """Format as ``81.0 ± 1.5``, with two decimals if the deviation would be 0.0."""
         if self.mean is None:
             return NOTHING
         if self.std is None:
@@ -74,12 +74,12 @@ def best_of(candidates: Sequence[Scored]) -> Scored:
 
 @dataclass(frozen=True)
 class Result(OverSeeds):
-    """Accuracies in % by seed, of which ``wanted`` should be there; ``reasons`` say why some are not.
+    """Accuracies in % by seed; there should be ``wanted``, and ``reasons`` explain missing ones.
 
-    ``sources`` is what a candidate was trained on. ``candidates`` are those that a best single source was chosen from,
-    and ``remarks`` what a reader must know of the numbers. ``usages`` are those of the latent domains, a run each.
-    ``class_means`` are the accuracies in which every class counts alike, of the records that have them.
-    ``seedless``: the one number of a method without random numbers, which stands for every seed and counts once.
+    ``sources`` are the domains that a candidate was trained on. ``candidates`` are those of a best single source;
+    ``remarks`` are for readers of the numbers. ``usages`` are those of the latent domains, one per run. ``class_means``
+    are the accuracies with equal weight for every class, of the records that have them. ``seedless``: the one number of
+    a method without random numbers, which is used for every seed and counts once.
     """
 
     accuracies: Mapping[int, float]
@@ -99,13 +99,13 @@ class Result(OverSeeds):
         return fmean(self.class_means.values()) if complete else None
 
     def domain_values(self, name: str) -> list[float]:
-        """One of DOMAINS for each run; a single true source has no purity and no NMI."""
+        """Return one of DOMAINS for each run; a single true source has no purity and no NMI."""
         known = [usage for usage in self.usages if name == "largest share" or usage.has_true_domains]
         return [DOMAINS[name].take(usage) for usage in known]
 
     @property
     def domains(self) -> dict[str, float]:
-        """The mean over the runs of each of DOMAINS that there is."""
+        """The mean over the runs of each existing value of DOMAINS."""
         return {name: fmean(values) for name in DOMAINS if (values := self.domain_values(name))}
 
     @property
@@ -195,7 +195,7 @@ def _candidate(candidate: Candidate, table: Table, records: Records) -> Result:
 
 
 def _seeds(seeds: list[int], all_seeds: tuple[int, ...]) -> str:
-    """Name the seeds of a reason; empty if it holds for all."""
+    """Name the seeds of a reason; empty if it is true for all."""
     if len(seeds) == len(all_seeds):
         return ""
     return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
@@ -221,7 +221,8 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A row's accuracies less the reference's, in points, of the ``n`` seeds or columns that both have (two at least).
+    """A row's accuracies minus the reference's, in points, over the ``n`` (at least two) seeds or columns that both
+    have.
 
     ``half`` is the half-width of the interval: Student's t for CONFIDENCE times s/√n, s the sample's deviation.
     ``resolvable`` is the true difference that a two-sided test at 1 - CONFIDENCE finds with POWER: δ·s/√n, where
@@ -263,8 +264,7 @@ def difference(result: Result, reference: Result) -> PairedDifference | None:
 
 
 def over_columns(row: RowResults) -> dict[int, float]:
-    """Return the accuracy (%) in each column of a row, by the column's place: what is
-    compared over targets in place of seeds.
+    """Return the accuracy (%) in each column of a row, by the column's index, for comparisons over targets.
 
     Empty if one is missing.
     """
@@ -273,7 +273,7 @@ def over_columns(row: RowResults) -> dict[int, float]:
 
 
 def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> PairedDifference | None:
-    """Compare numbers (%) that belong together by their keys; None if fewer than two keys are in both."""
+    """Compare numbers (%) with the same keys; None if fewer than two keys are in both."""
     from scipy.special import nctdtrinc, stdtrit  # slow to import: for tables with a reference alone
 
     shared = values.keys() & reference.keys()

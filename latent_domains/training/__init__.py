@@ -1,1 +1,1 @@
-"""Training of runs, by ``caffe train`` or, from a snapshot on, by a process of ours."""
+"""Training of runs, by ``caffe train`` or, from a snapshot, by our own process."""

@@ -17,7 +17,10 @@ from latent_domains.common.caffe_process import ending
 
 
 class Child:
-    """A running process with its log on stdout; messages call it ``name``. It ends with its context at the latest."""
+    """A running process with its log on stdout; its name in messages is ``name``.
+
+    It ends with its context, or before.
+    """
 
     def __init__(self, name: str, process: subprocess.Popen[str]) -> None:
         self.name = name
@@ -47,7 +50,7 @@ class Child:
 
 
 SAME_SIGNAL = 1.0
-"""Within so many seconds a second Ctrl-C counts as part of the first: ``timeout -s INT`` sends two."""
+"""Seconds within which a second Ctrl-C counts as part of the first: ``timeout -s INT`` sends two."""
 
 
 class Children:
@@ -77,7 +80,7 @@ class Children:
 
     @contextmanager
     def take_signals(self) -> Iterator[None]:
-        """While the block runs, Ctrl-C, ``kill`` and a closed terminal stop the children and raise nothing here.
+        """During the block, Ctrl-C, ``kill`` and a closed terminal stop the children and raise nothing here.
 
         Signals that the caller ignores (``nohup``) stay ignored.
         """
@@ -93,7 +96,7 @@ class Children:
                 signal.signal(number, handler)
 
     def _stop(self, number: int, _: object) -> None:
-        """SIGINT makes caffe write a snapshot and end."""
+        """Send SIGINT, on which caffe writes a snapshot and ends."""
         with self._lock:
             again = self._stopped is not None
             if again and (number != signal.SIGINT or time.monotonic() - self._stopped < SAME_SIGNAL):

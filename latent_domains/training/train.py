@@ -39,7 +39,7 @@ from latent_domains.runs.write import check_name
 from latent_domains.training.child import Child, Children
 
 Evaluation = Callable[[RunFolder, int, Children], None]
-"""Evaluates a run with so many threads. A process that it starts for that is one of the children."""
+"""Evaluates a run with a number of threads. A process that it starts for this is one of the children."""
 
 
 class _Bar(tqdm):
@@ -58,7 +58,7 @@ class _Bar(tqdm):
 
 @dataclass(frozen=True)
 class _Job:
-    """A run to train: from ``snapshot``, else from the caffemodel ``weights``, else from the fillers.
+    """A run to train: from ``snapshot``, else from the caffemodel ``weights``, else from random values.
 
     ``loaded`` is the file that Caffe reads for these weights. ``position`` is that of the run's progress bar.
     """
@@ -71,7 +71,7 @@ class _Job:
 
     @property
     def first(self) -> int:
-        """The iteration that training begins at."""
+        """The iteration at which training begins."""
         return self.snapshot.iteration if self.snapshot else 0
 
     def start(self, threads: int) -> Child:
@@ -85,7 +85,7 @@ class _Job:
 
 
 def start_worker(solver: Path, snapshot: Path, threads: int) -> Child:
-    """Start the process that goes on from the solverstate ``snapshot``, with so many ``threads``."""
+    """Start the process that continues from the solverstate ``snapshot`` with this many ``threads``."""
     command = [sys.executable, "-m", "latent_domains.training.worker"]
     command += ["--solver", str(solver.resolve()), "--snapshot", str(snapshot.resolve())]
     return Child("training", start_logged(command, threads))
@@ -102,15 +102,19 @@ def train_all(
     wait: bool = False,
     evaluate: Evaluation | None = None,
 ) -> None:
-    """Train and evaluate runs, ``jobs`` at a time. To be called from the main thread.
+    """Train and evaluate runs, ``jobs`` at a time. Call it from the main thread.
 
-    ``threads`` None divides the cores between the jobs. With ``resume``, a run goes on from its last complete snapshot,
-    and a finished run is left alone. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None takes that of
-    the environment, if any. Runs begin from the caffemodel ``weights`` in all layers whose names it has; a run that has
-    begun must have begun from it, and on the images that its LMDBs hold now. With ``wait``, it waits for a run that
-    another process trains; else this is an error. ``evaluate`` writes the record of a trained run; None does it in a
-    separate process (:func:`evaluate_apart`). If one run cannot be trained, none is. Raises ProgramError for the first
-    run that fails, after the others have ended and their errors are printed; KeyboardInterrupt after a stop.
+    ``threads`` None divides the cores among the jobs. With ``resume``, a run continues from its last complete snapshot,
+    and a finished run is skipped. ``solver_mode`` (GPU or CPU) is written into the runs' solvers; None means that of
+    the environment, if any.
+
+    Runs begin from the caffemodel ``weights`` in all layers whose names it has; a run that has begun must have begun
+    from it, and on the images that its LMDBs contain now. With ``wait``, it waits for a run that another process
+    trains; else this is an error. ``evaluate`` writes the record of a trained run; None does it in a separate process
+    (:func:`evaluate_apart`).
+
+    If one run cannot begin, none does. If one fails later, the others continue; at the end their errors are printed,
+    and the first is raised. Raises KeyboardInterrupt after a stop.
     """
     if weights:
         check_name(weights)
@@ -201,10 +205,7 @@ def evaluate_apart(folder: RunFolder, threads: int, children: Children) -> None:
 
 
 def _starting_point(folder: RunFolder, resume: bool) -> Snapshot | None:
-    """Return the snapshot to go on from, or None to begin.
-
-    Raises ProgramError if the run has begun and not ``resume``.
-    """
+    """Return the snapshot to continue from, or None to begin. Refuses a run that has begun, unless ``resume``."""
     snapshot = folder.latest_snapshot()
     if not resume and (snapshot or folder.record_file.exists()):
         done = "is finished" if folder.record_file.exists() else f"was trained to iteration {snapshot.iteration}"
@@ -250,7 +251,7 @@ def _train(job: _Job, threads: int, children: Children) -> None:
 
 
 def _how(job: _Job, threads: int) -> dict[str, Any]:
-    """For the record: how a run is trained, on what, and from which weights."""
+    """Return, for the record, how a run is trained, on which data and from which weights."""
     before = job.folder.read_training()
     weights = before.weights if before and job.snapshot else None
     if job.weights:
@@ -266,10 +267,7 @@ def _how(job: _Job, threads: int) -> dict[str, Any]:
 
 
 def loaded_from(folder: RunFolder, weights: Path) -> str:
-    """Return what a run takes from a caffemodel, in words.
-
-    Raises ProgramError if the file is none, or fits no layer.
-    """
+    """Describe what a run loads from a caffemodel. Refuses one that fits no layer."""
     expect_caffemodel(weights)
     names = [name for name in ("deploy", "domains") if folder.net(name).exists()]
     fit = check_weights(weights, [folder.load_net(name, caffe.TEST) for name in names])

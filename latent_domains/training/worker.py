@@ -1,9 +1,9 @@
-"""The process that goes on with a run from a snapshot. (``caffe train`` would read the first records again.)
+"""The process that continues a run from a snapshot. (``caffe train`` would read the first records again.)
 
 Only ``python -m tools.train --resume`` should start it, in the repository's root: the paths in the solver and its nets
-are relative to that.
+are relative to it.
 
-When it gets SIGINT, SIGTERM or SIGHUP, it stops after the iteration, with a snapshot.
+On SIGINT, SIGTERM or SIGHUP it stops after the iteration, with a snapshot.
 """
 
 import os
@@ -20,15 +20,15 @@ from latent_domains.common.arguments import program_parser
 from latent_domains.models import prototxt
 
 STATEFUL = frozenset({"Data", "Dropout"})
-"""Types of layers whose forward pass depends on earlier passes, by records read or random numbers drawn."""
+"""Types of layers whose forward pass depends on earlier passes, through the records read or random numbers drawn."""
 
 
 class _Stopped(Exception):
-    """The process was told to stop."""
+    """A signal asked the process to stop."""
 
 
 def hear_signals() -> Callable[[], None]:
-    """Hear the signals that stop the process. Return a check that raises _Stopped once one has come."""
+    """Catch the signals that stop the process. Return a check that raises _Stopped after one has come."""
     came: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: came.append(number))
@@ -41,10 +41,10 @@ def hear_signals() -> Callable[[], None]:
 
 
 def _replay(net: caffe.Net, passes: int, check: Callable[[], None]) -> None:
-    """Run the stateful layers alone for so many ``passes``, since a snapshot does not hold their state.
+    """Run only the stateful layers for ``passes`` passes, since a snapshot does not contain their state.
 
-    They run in the net's order, so that records, crops, mirroring and dropout continue exactly. Raises what
-    ``check`` raises.
+    They run in the net's order, so that records, crops, mirroring and dropout continue exactly. Raises what ``check``
+    raises.
     """
     layers = [name for name, layer in net.layer_dict.items() if layer.type in STATEFUL]
     for _ in range(passes):
