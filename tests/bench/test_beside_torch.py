@@ -25,13 +25,13 @@ def failing():
 @pytest.mark.torch
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("name", ["digits", "resnet18", "lite0"])
-def test_all_that_a_twin_reads_is_on_its_device(name, plain):
+def test_twin_and_inputs_all_that_a_twin_reads_is_on_its_device(name, plain):
     """PyTorch's device without memory refuses operations that another device's tensors take part in."""
     twin, inputs = twin_and_inputs(training.settings(name, smallest=True), plain, "meta")
     assert twin.loss(twin(inputs)).device.type == "meta"
 
 
-def test_each_side_is_measured():
+def test_take_turns_each_side_is_measured():
     """In a process with the threads and variables that it is given."""
     sides = {"Caffe": partial(sleeping, 0.01), "PyTorch": partial(sleeping, 0.1)}
     best = take_turns(sides, 3, Extent(0, smallest=True), {"CAFFE_TF32": "1"})
@@ -40,6 +40,6 @@ def test_each_side_is_measured():
     assert best["Caffe"].cpu < best["Caffe"].seconds
 
 
-def test_a_side_that_fails_says_why():
+def test_take_turns_a_side_that_fails_says_why():
     with pytest.raises(ValueError, match="nothing to load"):
         take_turns({"Caffe": failing}, 1, Extent(0), {})

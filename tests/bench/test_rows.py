@@ -21,13 +21,13 @@ GPU_ROWS = {row.name: row for row in layers.gpu_rows(TimedDevice(1, lambda: None
 
 
 @pytest.mark.parametrize(("row", "lower"), [("digits", False), ("domains-48×64×56×56", True)])
-def test_a_goal_is_met_on_its_own_side_of_the_limit(row, lower):
+def test_met_a_goal_is_met_on_its_own_side_of_the_limit(row, lower):
     row = CPU_ROWS[row]
     assert [row.met(share * row.goal) for share in (0.9, 1, 1.1)] == [lower, True, not lower]
 
 
 @pytest.mark.parametrize(("heading", "found"), [("## The layers", CPU_ROWS), ("## On a GPU", GPU_ROWS)])
-def test_the_rows_and_their_goals_are_those_of_the_page(heading, found):
+def test_rows_the_rows_and_their_goals_are_those_of_the_page(heading, found):
     page = (ROOT / "results/bench.md").read_text()
     lines = page[page.index(heading) :].partition("| --- |")[2].partition("\n\n")[0].splitlines()[1:]
     shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
@@ -38,19 +38,19 @@ def test_the_rows_and_their_goals_are_those_of_the_page(heading, found):
     assert [(name, what, re.sub(", missed$", "", goal)) for name, what, _, goal, _ in shown] == goals
 
 
-def test_each_row_of_a_gpu_is_measured():
+def test_extent_each_row_of_a_gpu_is_measured():
     for row in GPU_ROWS.values():
         result = row.measure(Extent(0, smallest=True))
         assert result.value > 0 and "mDA" in result.detail, row.name
 
 
-def test_steps_are_done_and_waited_for_once():
+def test_timed_device_steps_are_done_and_waited_for_once():
     done = []
     TimedDevice(3, lambda: done.append("wait")).repeated(lambda: done.append("step"))()
     assert done == ["step", "step", "step", "wait"]
 
 
-def test_medians_of_two_steps_that_take_turns_at_going_first(monkeypatch):
+def test_time_alternately_medians_of_two_steps_that_take_turns_at_going_first(monkeypatch):
     """The first call of each does not count. A slow phase hits both sides: the ratio within rounds does not see it."""
     now, calls = [0.0], []
     monkeypatch.setattr(rows.time, "perf_counter", lambda: now[0])

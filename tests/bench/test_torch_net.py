@@ -26,7 +26,7 @@ def blobs_of(net):
 @pytest.mark.program
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("name", ["digits", "resnet18", "alexnet"])
-def test_a_training_step(name, plain):
+def test_torch_twin_a_training_step(name, plain):
     definition = training.net_in_memory(with_mda=not plain, **training.settings(name, smallest=True))
     solver = training.make_solver(definition)
     net = solver.net
@@ -66,7 +66,7 @@ def test_a_training_step(name, plain):
     assert compared > 8
 
 
-def test_a_convolution_padded_at_the_end_and_a_clip():
+def test_torch_twin_a_convolution_padded_at_the_end_and_a_clip():
     net = parse(
         DATA
         + layer("conv", "Convolution", "data", "y", "convolution_param { num_output: 3 kernel_size: 3 stride: 2 "
@@ -81,7 +81,7 @@ def test_a_convolution_padded_at_the_end_and_a_clip():
     assert found.shape == (2, 3, 3, 3) and np.abs(found.numpy() - expected).max() < 1e-5
 
 
-def test_a_layer_that_is_not_there_is_named():
+def test_torch_twin_a_layer_that_is_not_there_is_named():
     net = parse(DATA + layer("odd", "Deconvolution", "data", "y"))
     with pytest.raises(ValueError, match="layer odd: Deconvolution, expected one of"):
         TorchTwin(net, {})

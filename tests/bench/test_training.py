@@ -2,7 +2,7 @@ from bench import training
 from latent_domains.models.graph import kind
 
 
-def test_data_in_memory_and_batch_norm_in_place_of_mda():
+def test_net_in_memory_data_in_memory_and_batch_norm_in_place_of_mda():
     memory = training.net_in_memory(**training.settings("digits"))
     assert {"MDALayer", "DomainAssignmentLayer", "EntropyLossLayer", "Input"} <= set(map(kind, memory.layer))
     inputs = [layer for layer in memory.layer if layer.type == "Input"]

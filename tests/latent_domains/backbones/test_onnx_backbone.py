@@ -26,7 +26,7 @@ def test_features_then_means_and_deviations_of_each_block():
     np.testing.assert_allclose(row, [*features, *statistics(one, two)], rtol=0, atol=rounding(TERMS, row))
 
 
-def test_a_map_whose_channels_come_last_is_read_so():
+def test_onnx_backbone_a_map_whose_channels_come_last_is_read_so():
     """As of Swin, of ConvNeXt and of nets of TensorFlow; the description differs, for the statistics did."""
     made = model()
     made.graph.node.append(helper.make_node("Transpose", ["two"], ["last"], perm=[0, 2, 3, 1]))
@@ -36,7 +36,7 @@ def test_a_map_whose_channels_come_last_is_read_so():
     assert last.description["channels_last"] == "last" and "channels_last" not in first.description
 
 
-def test_how_pixels_enter_is_part_of_the_model():
+def test_onnx_backbone_how_pixels_enter_is_part_of_the_model():
     form = {"size": 10, "mean": (1.0, 2.0, 3.0), "scale": (0.1, 0.2, 0.3), "order": "rgb"}
     found = backbone(**form)
     resized = cv2.resize(PICTURE.transpose(1, 2, 0), (10, 10))[1:9, 1:9, ::-1].transpose(2, 0, 1)
@@ -48,11 +48,11 @@ def test_how_pixels_enter_is_part_of_the_model():
 
 
 @pytest.mark.parametrize("change", [{"layer": "classes"}, {"early": ("one",)}, {"mean": (1.0,)}, {"order": "rgb"}])
-def test_another_description_has_another_digest(change):
+def test_onnx_backbone_another_description_has_another_digest(change):
     assert backbone().digest == backbone().digest != backbone(**change).digest
 
 
-def test_a_layer_is_a_value_or_a_node():
+def test_onnx_backbone_a_layer_is_a_value_or_a_node():
     rows = [backbone(layer=name).features(PICTURE) for name in ("features", "pool", "flat")]
     assert np.array_equal(rows[0], rows[1]) and np.array_equal(rows[0], rows[2])
     assert len(backbone(layer="head").features(PICTURE)) == 5
@@ -87,11 +87,11 @@ def with_channels_last():
         (model(), {"size": 7}, "--size: got 7, expected at least 8, the side of what x.onnx takes"),
     ],
 )
-def test_what_is_no_backbone_is_said(made, options, message):
+def test_onnx_backbone_what_is_no_backbone_is_said(made, options, message):
     with pytest.raises(ProgramError, match=message):
         backbone(made, **options)
 
 
-def test_pictures_that_are_too_small_are_said():
+def test_onnx_backbone_pictures_that_are_too_small_are_said():
     with pytest.raises(ProgramError, match="takes squares of 8, found pictures of 3×4×4: pass --size 8"):
         backbone().features(PICTURE[:, :4, :4])

@@ -45,7 +45,7 @@ def accuracy(classifier, target: Mixture, *variant: str) -> float:
     return float((classifier.predict(target.X, *variant) == target.y).mean())
 
 
-def test_the_kernel_beats_no_adaptation_on_a_shift():
+def test_predict_the_kernel_beats_no_adaptation_on_a_shift():
     gains = []
     for seed in range(5):
         source, target = shifted(seed)
@@ -56,7 +56,7 @@ def test_the_kernel_beats_no_adaptation_on_a_shift():
 
 
 @pytest.mark.parametrize("classifier", ["1nn", "svm", "logistic"])
-def test_statistics_of_its_own_undo_a_targets_scale_and_offset(classifier):
+def test_predict_statistics_of_its_own_undo_a_targets_scale_and_offset(classifier):
     source = mixture([[20, 20, 20]], classes_apart=1.0)
     moved = 3 * source.X + np.linspace(50, 90, source.X.shape[1])
     plain = SourceClassifier(classifier).fit(source.X, source.y)
@@ -67,7 +67,7 @@ def test_statistics_of_its_own_undo_a_targets_scale_and_offset(classifier):
     assert accuracy(as_stored, Mixture(moved, source.y, source.domains)) < 0.7 and accuracy(as_stored, source) == 1
 
 
-def test_many_classes_are_told_apart_in_parts_that_fit_the_memory(monkeypatch):
+def test_predict_many_classes_are_told_apart_in_parts_that_fit_the_memory(monkeypatch):
     source = mixture([[20, 20, 20]], classes_apart=1.0)
     plain, kernel = SourceClassifier(), GFKClassifier("svm", n_components=4)
     plain.fit(source.X, source.y)
@@ -98,7 +98,7 @@ def two_domains(seed: int = 0) -> tuple[Mixture, Mixture]:
 
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 @pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])
-def test_latent_domains_beat_one_domain_where_the_domains_disagree(classifier, estimator):
+def test_predict_latent_domains_beat_one_domain_where_the_domains_disagree(classifier, estimator):
     source, target = two_domains()
     as_one = accuracy(GFKClassifier(classifier, n_components=4).fit(source.X, source.y, target.X), target)
     domains = estimator(2).fit(source.X, source.y).labels_
@@ -108,7 +108,7 @@ def test_latent_domains_beat_one_domain_where_the_domains_disagree(classifier, e
     assert (source.domains[domains == latent.nearest_] == 1).mean() > 0.9, "the domain that the target is of"
 
 
-def test_the_ensemble_is_the_weighted_mean_of_its_classifiers():
+def test_predict_the_ensemble_is_the_weighted_mean_of_its_classifiers():
     source, target = two_domains()
     latent = LatentDomainClassifier("svm", n_components=3).fit(source.X, source.y, target.X, source.domains)
     each = [
@@ -126,7 +126,7 @@ def test_the_ensemble_is_the_weighted_mean_of_its_classifiers():
     assert np.array_equal(one.predict(target.X), plain.predict(target.X)), "of one domain it is the kernel alone"
 
 
-def test_the_nearest_neighbour_in_the_kernel_is_that_of_its_published_demonstration():
+def test_predict_proba_the_nearest_neighbour_in_the_kernel_is_that_of_its_published_demonstration():
     """Distances x G x - 2 x G x' + x' G x' with G of bases of all components, and the label of the smallest."""
     source, target = shifted(1)
     for normalise in NORMALISATIONS:
@@ -144,7 +144,7 @@ def test_the_nearest_neighbour_in_the_kernel_is_that_of_its_published_demonstrat
         np.testing.assert_array_equal(classifier.predict_proba(target.X).argmax(axis=1), expected)
 
 
-def test_labels_may_be_any_integers_and_a_domain_may_lack_a_class():
+def test_predict_labels_may_be_any_integers_and_a_domain_may_lack_a_class():
     data = mixture([[12, 12, 12], [12, 12, 0]], classes_apart=6.0)
     labels = np.array([3, 70, 900])[data.y]
     latent = LatentDomainClassifier().fit(data.X, labels, data.X, data.domains)
@@ -171,7 +171,7 @@ GOOD = mixture([[6, 6], [6, 6]], features=4)
         (GOOD.X, GOOD.y.astype(float), GOOD.X, "expected a whole number for each of 24 samples"),
     ],
 )
-def test_bad_input_is_named(X, y, X_target, message):
+def test_classifiers_bad_input_is_named(X, y, X_target, message):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ProgramError, match=message):
@@ -180,7 +180,7 @@ def test_bad_input_is_named(X, y, X_target, message):
             LatentDomainClassifier().fit(X, y, X_target, np.zeros(len(X), int))
 
 
-def test_bad_settings_and_domains_are_named():
+def test_predict_bad_settings_and_domains_are_named():
     with pytest.raises(ProgramError, match=r"domains: got shape \(3,\), expected one for each of 24 samples"):
         LatentDomainClassifier().fit(GOOD.X, GOOD.y, GOOD.X, [0, 1, 0])
     with pytest.raises(ProgramError, match="domains: none has samples of two classes"):

@@ -29,7 +29,7 @@ def along(source: np.ndarray, target: np.ndarray, t: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("features", "d"), [(6, 1), (8, 3), (7, 3), (20, 10)])
-def test_the_closed_form_is_the_integral_of_the_flow(features, d):
+def test_flow_map_the_closed_form_is_the_integral_of_the_flow(features, d):
     source, target = bases(features, d)
     expected, _ = quad_vec(lambda t: (flow := along(source, target, t)) @ flow.T, 0, 1)
     mapped, angles = flow_map(source, target)
@@ -38,7 +38,7 @@ def test_the_closed_form_is_the_integral_of_the_flow(features, d):
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-7, 1e-3, np.pi / 2])
-def test_small_and_right_angles(angle):
+def test_flow_map_small_and_right_angles(angle):
     source = np.eye(5)[:, :2]
     target = source.copy()
     target[:, 1] = np.cos(angle) * source[:, 1] + np.sin(angle) * np.eye(5)[:, 3]
@@ -60,7 +60,7 @@ def data(n: int, seed: int) -> np.ndarray:
     return X - X.mean(axis=0)
 
 
-def test_the_dimension_is_the_first_at_which_the_subspaces_disagree():
+def test_subspace_dimension_the_dimension_is_the_first_at_which_the_subspaces_disagree():
     # Both share two strong directions; of the weak ones each has its own.
     axes = np.eye(12)
     source = axes[:, [0, 1, 2, 3, 4]]
@@ -80,7 +80,7 @@ def test_the_dimension_is_the_first_at_which_the_subspaces_disagree():
     assert kernel.n_components_ == expected == kernel.map_.shape[1] // 2
 
 
-def test_principal_components_are_exact_where_variances_fall_slowly():
+def test_principal_subspace_principal_components_are_exact_where_variances_fall_slowly():
     X = np.random.default_rng(0).normal(size=(300, 600))
     expected = np.linalg.svd(X - X.mean(axis=0))[2][:20].T
     assert subspace_angles(principal_subspace(X, 20), expected).max() < 1e-6
@@ -96,13 +96,13 @@ def test_principal_components_are_exact_where_variances_fall_slowly():
         ((10, 1), (10, 1), None, "and 2 features for a subspace"),
     ],
 )
-def test_subspaces_that_cannot_be_are_refused(source, target, n_components, message):
+def test_gfk_subspaces_that_cannot_be_are_refused(source, target, n_components, message):
     rng = np.random.default_rng(0)
     with pytest.raises(ProgramError, match=message):
         GeodesicFlowKernel(n_components).fit(rng.normal(size=source), rng.normal(size=target))
 
 
-def test_directions_without_variance_are_in_no_subspace():
+def test_gfk_directions_without_variance_are_in_no_subspace():
     """Ten samples three times each vary in nine directions. What a solver adds to these is rounding."""
     rng = np.random.default_rng(0)
     some, other = np.repeat(rng.normal(size=(10, 40)), 3, axis=0), rng.normal(size=(60, 40))
@@ -116,7 +116,7 @@ def test_directions_without_variance_are_in_no_subspace():
 
 
 @pytest.mark.parametrize("name", ["source", "target"])
-def test_samples_that_are_all_the_same_have_no_subspace(name):
+def test_gfk_samples_that_are_all_the_same_have_no_subspace(name):
     rows = np.random.default_rng(0).normal(size=(2, 9, 12))
     rows[("source", "target").index(name)] = 1
     with pytest.raises(ProgramError, match=f"{name}: all 9 samples are the same, expected some that differ"):

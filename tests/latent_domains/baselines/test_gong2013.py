@@ -32,7 +32,7 @@ from tests.latent_domains.baselines.mixtures import mixture
         (ConstrainedDomains, [[15, 15, 15], [15, 15, 15], [15, 15, 15]]),
     ],
 )
-def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(estimator, counts):
+def test_gong2013_domains_well_apart_are_found_exactly_where_k_means_finds_classes(estimator, counts):
     """K-means is blind to the classes."""
     data = mixture(counts, domains_apart=2.0)
     found = estimator(len(counts)).fit(data.X, data.y)
@@ -42,7 +42,7 @@ def test_domains_well_apart_are_found_exactly_where_k_means_finds_classes(estima
 
 
 @pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])
-def test_domains_that_overlap_are_found_far_above_chance(estimator):
+def test_gong2013_domains_that_overlap_are_found_far_above_chance(estimator):
     data = mixture([[30] * 5, [30] * 5], domains_apart=0.7)
     found = estimator(2).fit(data.X, data.y)
     assert nmi(data.domains, found.labels_) > 0.5
@@ -52,7 +52,7 @@ def test_domains_that_overlap_are_found_far_above_chance(estimator):
 
 @pytest.mark.parametrize("slack", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize("min_samples", [None, 20])
-def test_beta_satisfies_every_constraint(slack, min_samples):
+def test_gong2013_beta_satisfies_every_constraint(slack, min_samples):
     data = mixture([[20, 12, 7], [10, 9, 12]], domains_apart=0.5, seed=1)
     found = DistinctiveDomains(2, slack=slack, min_samples=min_samples, n_init=2).fit(data.X, data.y)
     beta, samples = found.beta_, len(data.y)
@@ -67,7 +67,7 @@ def test_beta_satisfies_every_constraint(slack, min_samples):
     assert np.array_equal(found.assignments_.argmax(axis=1), found.labels_)
 
 
-def test_the_objective_is_the_distance_of_the_domains_means_and_climbs():
+def test_median_gamma_the_objective_is_the_distance_of_the_domains_means_and_climbs():
     data = mixture([[12, 12], [12, 12], [12, 12]], domains_apart=0.5)
     found = DistinctiveDomains(3, n_init=3).fit(data.X, data.y)
     kernel = rbf_kernel(data.X, gamma=median_gamma(data.X, np.random.default_rng(0)))
@@ -80,7 +80,7 @@ def test_the_objective_is_the_distance_of_the_domains_means_and_climbs():
 
 
 @pytest.mark.parametrize(("estimator", "scale"), [(DistinctiveDomains, 3), (ConstrainedDomains, 1)])
-def test_rotation_scale_and_order_change_nothing(estimator, scale):
+def test_gong2013_rotation_scale_and_order_change_nothing(estimator, scale):
     """Hoffman's objective adds distances of two kinds, so a scale is another balance."""
     data = mixture([[12, 12, 12], [12, 12, 12]], features=8, domains_apart=2.0)
     expected = estimator(2).fit(data.X, data.y).labels_
@@ -102,14 +102,14 @@ def test_rotation_scale_and_order_change_nothing(estimator, scale):
         ({"min_samples": 11}, r"got at least 11, expected at least 1 and at most 10 \(20 samples in 2 domains\)"),
     ],
 )
-def test_wrong_settings_and_too_many_samples_are_refused(settings, message, monkeypatch):
+def test_gong2013_wrong_settings_and_too_many_samples_are_refused(settings, message, monkeypatch):
     data = mixture([[5, 5], [5, 5]])
     monkeypatch.setattr(module, "MAX_SAMPLES", 19)
     with pytest.raises(ProgramError, match=message):
         DistinctiveDomains(**settings).fit(data.X, data.y)
 
 
-def test_it_is_the_accuracy_within_each_domain_weighted_by_size():
+def test_held_out_correct_it_is_the_accuracy_within_each_domain_weighted_by_size():
     data = mixture([[20, 20, 20], [10, 10, 10]], classes_apart=0.4, domains_apart=2.0)
     found = held_out_correct(data.X, data.y, data.domains).mean()
     expected = 0.0
@@ -123,7 +123,7 @@ def test_it_is_the_accuracy_within_each_domain_weighted_by_size():
     assert found == pytest.approx(expected, abs=0.06)
 
 
-def test_domains_too_small_to_learn_from_count_as_missed():
+def test_held_out_correct_domains_too_small_to_learn_from_count_as_missed():
     data = mixture([[10, 10], [10, 10]], classes_apart=8.0)
     alone = np.arange(40)
     assert held_out_correct(data.X, data.y, alone).mean() == 0, "one sample each"
@@ -142,7 +142,7 @@ def test_domains_too_small_to_learn_from_count_as_missed():
 
 
 @pytest.mark.parametrize("estimator", [DistinctiveDomains, ConstrainedDomains])
-def test_the_most_learnable_number_is_taken(estimator):
+def test_held_out_correct_the_most_learnable_number_is_taken(estimator):
     """Two domains with opposite classes: learnable apart, not together, and in pieces only from fewer samples."""
     data = mixture([[24, 24], [24, 24]], features=40, classes_apart=0.0, domains_apart=2.0, seed=1)
     offset = 0.4 * np.resize([1, -1], 40)
@@ -155,7 +155,7 @@ def test_the_most_learnable_number_is_taken(estimator):
     assert found[2] == held_out_correct(X, data.y, best.labels_).mean()
 
 
-def test_of_equals_the_fewest_domains_are_taken():
+def test_gong2013_of_equals_the_fewest_domains_are_taken():
     data = mixture([[24, 24], [24, 24]], classes_apart=3.0, domains_apart=2.0)
     choice = choose_domains([ConstrainedDomains(k, n_init=2) for k in (2, 3)], data.X, data.y)
     assert choice.learnability == {2: 1.0, 3: 1.0} and choice.best.n_domains == 2 and choice.equals == [3]

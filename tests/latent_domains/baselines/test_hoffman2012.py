@@ -15,7 +15,7 @@ def overlapping() -> Mixture:
     return mixture([[14, 9, 11], [10, 12, 8], [9, 9, 9]], features=6, domains_apart=0.8, seed=2)
 
 
-def test_the_constraints_hold(overlapping):
+def test_hoffman2012_the_constraints_hold(overlapping):
     found = ConstrainedDomains(3).fit(overlapping.X, overlapping.y)
     assert found.local_means_.shape == (3, 3, 6), "one local cluster of each class in each domain"
     # A sample is in the nearest local cluster of its own class.
@@ -33,7 +33,7 @@ def test_the_constraints_hold(overlapping):
     assert np.array_equal(found.assignments_.argmax(axis=1), found.labels_)
 
 
-def test_the_objective_is_the_papers_and_never_rises(overlapping):
+def test_hoffman2012_the_objective_is_the_papers_and_never_rises(overlapping):
     found = ConstrainedDomains(3).fit(overlapping.X, overlapping.y)
     local = np.square(overlapping.X - found.local_means_[overlapping.y, found.labels_]).sum()
     assert found.objective_ == pytest.approx(local + np.square(found.local_means_ - found.global_means_).sum())
@@ -42,7 +42,7 @@ def test_the_objective_is_the_papers_and_never_rises(overlapping):
         assert len(objectives) > 1 and (np.diff(objectives) <= 1e-9).all()
 
 
-def test_edge_cases():
+def test_hoffman2012_edge_cases():
     data = mixture([[3, 9], [1, 7]], domains_apart=2.0)
     assert (ConstrainedDomains(1).fit(data.X, data.y).labels_ == 0).all()
     assert ConstrainedDomains(4).fit(data.X, data.y).assignments_.shape == (20, 4)

@@ -23,7 +23,7 @@ ODD = ("-1", "0", "nan", "inf", "-inf", "1e308", "1" + "0" * 30, "1.5", "", " 3"
         (number, {"-1": -1, "0": 0, "1" + "0" * 30: 1e30, "1.5": 1.5, " 3": 3, "३": 3, "1_000": 1000}),
     ],
 )
-def test_odd_numbers_are_refused_or_what_they_say(read, taken):
+def test_arguments_odd_numbers_are_refused_or_what_they_say(read, taken):
     found = {}
     for text in ODD:
         try:
@@ -33,12 +33,12 @@ def test_odd_numbers_are_refused_or_what_they_say(read, taken):
     assert found == taken
 
 
-def test_more_threads_than_openmp_bears():
+def test_threads_more_threads_than_openmp_bears():
     with pytest.raises(ArgumentTypeError, match="'4096', expected a whole number of at least 1, at most 1024"):
         threads("4096")
 
 
-def test_no_option_is_read_by_int_or_float():
+def test_root_no_option_is_read_by_int_or_float():
     files = [file for top in ("tools", "latent_domains") for file in ROOT.glob(f"{top}/**/*.py")]
     plain = [
         f"{file.relative_to(ROOT)}:{node.value.lineno}"
@@ -49,7 +49,7 @@ def test_no_option_is_read_by_int_or_float():
     assert len(files) > 100 and plain == []
 
 
-def test_a_tilde_is_the_home_folder_wherever_it_stands(tmp_path, monkeypatch):
+def test_path_a_tilde_is_the_home_folder_wherever_it_stands(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "home").mkdir()
@@ -66,6 +66,6 @@ def test_a_tilde_is_the_home_folder_wherever_it_stands(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "arguments", [("watch", ""), ("get_data", "demo", "--out", ""), ("watch", "--once", "runs", "")]
 )
-def test_a_path_of_an_unset_variable_is_not_this_folder(arguments):
+def test_arguments_a_path_of_an_unset_variable_is_not_this_folder(arguments):
     done = program(*arguments)
     assert done.returncode == 2 and "got '', expected a path (. is this folder)" in done.stderr

@@ -64,7 +64,7 @@ def counts(log: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("program", "layer"), [("caffe", "tbb"), ("caffe", "omp"), ("pycaffe", "workqueue")])
-def test_one_variable_gives_all_layers_of_a_process_their_threads(layer, program, net):
+def test_caffe_process_one_variable_gives_all_layers_of_a_process_their_threads(layer, program, net):
     """numba has two threads of its own accord; Caffe's layers must not get these, nor numba more than Caffe."""
     command = ["caffe", "time", "-model", str(net), "-iterations", "1"]
     if program == "pycaffe":
@@ -78,7 +78,7 @@ def test_one_variable_gives_all_layers_of_a_process_their_threads(layer, program
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_child_has_as_many_threads_as_it_is_given(threads, net, monkeypatch):
+def test_read_log_a_child_has_as_many_threads_as_it_is_given(threads, net, monkeypatch):
     """Whatever the environment says, and whether there are so many cores."""
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.setenv(name, "2")
@@ -88,7 +88,7 @@ def test_a_child_has_as_many_threads_as_it_is_given(threads, net, monkeypatch):
     assert {line.rsplit(maxsplit=1)[0] for line in counts(log)} == {f"counts {threads} {threads} 1"}
 
 
-def test_a_child_is_killed_when_its_parent_alone_is():
+def test_caffe_process_a_child_is_killed_when_its_parent_alone_is():
     """Also one that a thread has started, and one that sleeps through SIGTERM."""
     code = f"""
 import sys, threading
@@ -109,14 +109,14 @@ thread.join()
     wait_until(lambda: not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == "zombie", "its end")
 
 
-def test_a_parent_that_was_gone_before_is_noticed():
+def test_ending_with_parent_a_parent_that_was_gone_before_is_noticed():
     command = ending_with_parent([sys.executable, "-c", "print('ran')"])
     command[command.index(str(os.getpid()))] = str(os.getppid())
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
 
 
-def test_a_child_is_the_program_itself():
+def test_read_log_a_child_is_the_program_itself():
     """Signals and exit codes are the program's, SIGPIPE ends it, and SIGTERM does unless that was asked for."""
     code = "import os; status = open('/proc/self/status').read(); print(os.getpid(), status, flush=True); os._exit(7)"
     with start_logged([sys.executable, "-c", code], 1) as child:
@@ -131,7 +131,7 @@ def test_a_child_is_the_program_itself():
     assert int(fields["SigIgn"], 16) == int(here["SigIgn"], 16) & ~ours
 
 
-def test_a_program_in_a_folder_that_env_takes_for_a_variable(tmp_path):
+def test_read_log_a_program_in_a_folder_that_env_takes_for_a_variable(tmp_path):
     program = tmp_path / "a=b" / "program"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "$@"\n')
@@ -153,7 +153,7 @@ I1121 03:30:28.4 9633 solver.cpp:464] Snapshotting to binary proto file model_it
 """
 
 
-def test_every_measurement_has_its_iteration():
+def test_measurement_every_measurement_has_its_iteration():
     reader = History()
     found = [measurement for line in LOG.splitlines() if (measurement := reader.feed(line))]
     assert found == [
@@ -166,13 +166,13 @@ def test_every_measurement_has_its_iteration():
     ]
 
 
-def test_a_resumed_run_overwrites_what_it_repeats():
+def test_curves_a_resumed_run_overwrites_what_it_repeats():
     again = LOG + LOG.replace("accuracy = 0.61", "accuracy = 0.62")
     assert curves(again.splitlines())["test", "accuracy"] == {10: 0.62}
 
 
 @pytest.mark.parametrize("value", ["0.5I1121", "", "0.5.", "1e", "(*"])
-def test_a_garbled_number_is_not_read_but_nan_is(value):
+def test_history_a_garbled_number_is_not_read_but_nan_is(value):
     reader = History()
     line = "I1121 03:30:28.3 1 solver.cpp:239] Iteration 20 (4 it/s, 2s/10 iters), loss = "
     assert np.isnan(reader.feed(f"{line}nan").value)

@@ -24,7 +24,7 @@ from tests.programs import names
 
 
 @pytest.mark.parametrize("read", [read_bytes, read_text, read_json])
-def test_a_file_that_is_too_large_for_the_memory_is_named(read, tmp_path):
+def test_files_a_file_that_is_too_large_for_the_memory_is_named(read, tmp_path):
     file = tmp_path / "net.prototxt"
     file.touch()
     os.truncate(file, 1 << 42)  # it takes no room
@@ -32,7 +32,7 @@ def test_a_file_that_is_too_large_for_the_memory_is_named(read, tmp_path):
         read(file)
 
 
-def test_a_file_is_whole_or_absent(tmp_path):
+def test_write_aside_a_file_is_whole_or_absent(tmp_path):
     with pytest.raises(RuntimeError), write_aside(tmp_path / "a" / "file") as aside:
         aside.write_text("half")
         raise RuntimeError
@@ -45,7 +45,7 @@ def test_a_file_is_whole_or_absent(tmp_path):
     assert names(tmp_path / "a") == ["file"]
 
 
-def test_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
+def test_build_folder_aside_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
     with build_folder_aside(tmp_path / "folder") as aside:
         (aside / "old").touch()
     with pytest.raises(ProgramError, match="folder exists already"), build_folder_aside(tmp_path / "folder"):
@@ -60,7 +60,7 @@ def test_a_folder_is_replaced_only_by_force_and_only_whole(tmp_path):
     assert names(tmp_path) == ["folder"]
 
 
-def test_a_folder_is_replaced_from_within(tmp_path, monkeypatch):
+def test_build_folder_aside_a_folder_is_replaced_from_within(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")
     with build_folder_aside(Path("../folder/../folder"), force=True) as aside:
@@ -77,7 +77,9 @@ def test_a_folder_is_replaced_from_within(tmp_path, monkeypatch):
         ("link", "link: a link that leads nowhere, expected to make a folder"),
     ],
 )
-def test_a_folder_that_cannot_be_made_is_refused_before_the_work(name, message, force, tmp_path, monkeypatch):
+def test_build_folder_aside_a_folder_that_cannot_be_made_is_refused_before_the_work(
+    name, message, force, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(ProgramError, match=message), build_folder_aside(Path(name), force=force):
@@ -86,7 +88,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(name, message, 
 
 
 @pytest.mark.parametrize("aside", [write_aside, build_folder_aside])
-def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
+def test_files_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
     with pytest.raises(OSError, match=r"No space left on device: '.*output'"), aside(tmp_path / "output"):
         raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(OSError) as error, aside(tmp_path / "output"):
@@ -103,14 +105,14 @@ def test_a_full_disk_is_told_with_the_name_of_the_output(aside, tmp_path):
         (b"[1]", "file: found list, expected a JSON object"),
     ],
 )
-def test_damaged_json_is_named(text, message, tmp_path):
+def test_read_json_damaged_json_is_named(text, message, tmp_path):
     (tmp_path / "file").write_bytes(text)
     with pytest.raises(ProgramError) as error:
         read_json(tmp_path / "file")
     assert message in str(error.value)
 
 
-def test_what_is_read_is_never_what_is_written(tmp_path, monkeypatch):
+def test_check_free_what_is_read_is_never_what_is_written(tmp_path, monkeypatch):
     (tmp_path / "net").touch()
     (tmp_path / "link").symlink_to("net")
     monkeypatch.chdir(tmp_path)
@@ -120,7 +122,7 @@ def test_what_is_read_is_never_what_is_written(tmp_path, monkeypatch):
     check_free(Path("other"), force=True, inputs=[tmp_path / "net"])
 
 
-def test_folders_in_one_another(tmp_path):
+def test_check_apart_folders_in_one_another(tmp_path):
     night, link = tmp_path / "night", tmp_path / "link"
     link.symlink_to(night)
     for folders, message in (
@@ -133,7 +135,7 @@ def test_folders_in_one_another(tmp_path):
     check_apart([night, tmp_path / "night and day"], "a folder for each")
 
 
-def test_a_missing_file_is_told_from_a_folder(tmp_path):
+def test_read_json_a_missing_file_is_told_from_a_folder(tmp_path):
     with pytest.raises(ProgramError, match=r"none: no such file, expected a net$"):
         expect_file(tmp_path / "none", "a net")
     with pytest.raises(ProgramError, match="a folder, expected a file of JSON"):
@@ -143,14 +145,14 @@ def test_a_missing_file_is_told_from_a_folder(tmp_path):
         read_json(tmp_path / "fifo")
 
 
-def test_a_living_process_keeps_what_it_writes(tmp_path):
+def test_write_text_a_living_process_keeps_what_it_writes(tmp_path):
     with write_aside(tmp_path / "file") as first:
         write_text(tmp_path / "file", "second")
         first.write_text("first")
     assert (tmp_path / "file").read_text() == "first"
 
 
-def test_ctrl_c_while_a_folder_is_replaced_leaves_the_old_one(tmp_path, monkeypatch):
+def test_build_folder_aside_ctrl_c_while_a_folder_is_replaced_leaves_the_old_one(tmp_path, monkeypatch):
     with build_folder_aside(tmp_path / "folder") as aside:
         (aside / "old").touch()
     rename = Path.rename
@@ -166,7 +168,7 @@ def test_ctrl_c_while_a_folder_is_replaced_leaves_the_old_one(tmp_path, monkeypa
     assert names(tmp_path / "folder") == ["old"] and names(tmp_path) == ["folder"]
 
 
-def test_an_empty_folder_is_no_folder(tmp_path):
+def test_build_folder_aside_an_empty_folder_is_no_folder(tmp_path):
     """Snakemake makes that of a job's output."""
     (tmp_path / "folder").mkdir()
     with build_folder_aside(tmp_path / "folder") as aside:
@@ -175,13 +177,13 @@ def test_an_empty_folder_is_no_folder(tmp_path):
     assert names(tmp_path / "folder") == ["file"]
 
 
-def test_a_folder_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
+def test_write_text_a_folder_that_another_process_made_meanwhile_is_not_replaced(tmp_path):
     with pytest.raises(ProgramError, match="folder: another process made it"), build_folder_aside(tmp_path / "folder"):
         write_text(tmp_path / "folder" / "file", "theirs")
     assert (tmp_path / "folder" / "file").read_text() == "theirs"
 
 
-def test_a_device_is_never_replaced(tmp_path):
+def test_write_text_a_device_is_never_replaced(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "device").symlink_to("/dev/null")
     for name in ("fifo", "device"):
@@ -190,7 +192,7 @@ def test_a_device_is_never_replaced(tmp_path):
     assert (tmp_path / "fifo").is_fifo() and (tmp_path / "device").is_char_device()
 
 
-def test_a_digest_depends_on_names_contents_and_order():
+def test_digest_a_digest_depends_on_names_contents_and_order():
     pairs = [("a", b"1"), ("b", b"2")]
     lists = [pairs, pairs[::-1], [("a", b"1b2")], [("a1", b""), ("b", b"2")], [("", b"a1b2")], [], [("", "")]]
     assert len({str(Digest(each)) for each in lists}) == len(lists)
@@ -198,7 +200,7 @@ def test_a_digest_depends_on_names_contents_and_order():
 
 
 @pytest.mark.parametrize("how", ["in place", "renamed over it", "copied with its times"])
-def test_a_file_of_the_same_size_and_time_has_another_stamp(tmp_path, how):
+def test_stamp_a_file_of_the_same_size_and_time_has_another_stamp(tmp_path, how):
     file, other = tmp_path / "file", tmp_path / "other"
     file.write_bytes(b"one")
     other.write_bytes(b"two")

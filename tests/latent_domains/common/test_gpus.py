@@ -41,7 +41,7 @@ def driver(tmp_path):
 
 
 @pytest.mark.program
-def test_the_driver_is_asked_for_names(driver):
+def test_gpu_names_the_driver_is_asked_for_names(driver):
     assert gpu_names(driver(0)) == ["First GPU", "Second GPU"]
     assert gpu_names(driver(100)) == []
     with pytest.raises(ProgramError, match="does not start: cuInit gave error 999"):
@@ -50,7 +50,7 @@ def test_the_driver_is_asked_for_names(driver):
         gpu_names("libnone.so")
 
 
-def test_a_gpu_that_is_not_there_is_told():
+def test_expect_gpu_a_gpu_that_is_not_there_is_told():
     with pytest.raises(ProgramError, match=r"^--gpu 2: found no GPU 2, expected one of 0 \(GTX 1070\), 1"):
         expect_gpu("--gpu 2", 2, ["GTX 1070", "H200"])
     expect_gpu("--gpu 1", 1, ["GTX 1070", "H200"])
@@ -77,7 +77,7 @@ def hold(locks, *gpus: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.program
-def test_each_process_gets_a_gpu_of_its_own_and_keeps_it_as_another_program_and_the_last_one_waits(tmp_path):
+def test_gpus_each_process_gets_a_gpu_of_its_own_and_keeps_it_as_another_program_and_the_last_one_waits(tmp_path):
     with hold(tmp_path, "2", "5") as first, hold(tmp_path, "2", "5") as second:
         try:
             assert {first.stdout.readline(), second.stdout.readline()} == {"2\n", "5\n"}
@@ -99,7 +99,7 @@ def test_each_process_gets_a_gpu_of_its_own_and_keeps_it_as_another_program_and_
 @pytest.mark.parametrize(
     ("visible", "expected"), [(None, ["0", "1", "2"]), ("", ["0", "1", "2"]), ("4,6,7", ["4", "6", "7"])]
 )
-def test_the_gpus_are_those_that_cuda_shows(visible, expected, monkeypatch):
+def test_visible_gpus_the_gpus_are_those_that_cuda_shows(visible, expected, monkeypatch):
     monkeypatch.setattr(gpus, "gpu_names", lambda: ["a GPU"] * 3)
     monkeypatch.delenv(gpus.VISIBLE, raising=False)
     if visible is not None:

@@ -23,7 +23,7 @@ from latent_domains.common.program import ROOT, ProgramError, exit_code, from_ro
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
 )
-def test_exit_codes_and_one_line(error, code, message, capsys):
+def test_exit_code_exit_codes_and_one_line(error, code, message, capsys):
     def main():
         raise error
 
@@ -32,12 +32,12 @@ def test_exit_codes_and_one_line(error, code, message, capsys):
     assert shown.endswith(message) and shown.count("\n") == 1
 
 
-def test_a_name_that_a_net_cannot_hold(capsys):
+def test_exit_code_a_name_that_a_net_cannot_hold(capsys):
     assert exit_code(lambda: SolverParameter(train_net=os.fsdecode(b"caf\xe9/train.prototxt"))) == 1
     assert capsys.readouterr().err == "error: found 'caf\\udce9/train.prototxt', expected a name in UTF-8\n"
 
 
-def test_a_fault_of_ours_is_not_hidden():
+def test_exit_code_a_fault_of_ours_is_not_hidden():
     def main():
         raise ZeroDivisionError
 
@@ -45,13 +45,13 @@ def test_a_fault_of_ours_is_not_hidden():
         exit_code(main)
 
 
-def test_paths_are_relative_to_the_root_where_they_can_be(tmp_path):
+def test_from_root_paths_are_relative_to_the_root_where_they_can_be(tmp_path):
     assert from_root(ROOT / "runs" / "x") == "runs/x"
     assert from_root(tmp_path) == str(tmp_path.resolve())
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_kill_ends_a_program_as_ctrl_c_does(number, capsys):
+def test_exit_code_kill_ends_a_program_as_ctrl_c_does(number, capsys):
     cleaned = []
 
     def main():
@@ -89,11 +89,11 @@ def ctrl_c_and_a_descriptor_that_the_interrupted_library_closes_twice():
         ctrl_c_and_a_descriptor_that_the_interrupted_library_closes_twice,
     ],
 )
-def test_ctrl_c_is_no_other_error(main, capsys):
+def test_exit_code_ctrl_c_is_no_other_error(main, capsys):
     assert exit_code(main) == 130 and capsys.readouterr().err == "interrupted\n"
 
 
-def test_ctrl_c_frees_nothing():
+def test_exit_code_ctrl_c_frees_nothing():
     """A module of LLVM that was being linked belongs to two: llvmlite and Python would both free it."""
     freed = []
 
@@ -104,7 +104,7 @@ def test_ctrl_c_frees_nothing():
     assert exit_code(main) == 130 and freed == []
 
 
-def test_the_last_line_stands_below_the_progress_bar(capsys):
+def test_exit_code_the_last_line_stands_below_the_progress_bar(capsys):
     def fail(_):
         raise ProgramError("k: got 0")
 
@@ -120,7 +120,7 @@ def ended(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.program
-def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away():
+def test_program_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away():
     code = (
         "import atexit, signal, threading\n"
         "from latent_domains.common.program import run\n"
@@ -143,7 +143,7 @@ def test_an_interrupted_program_ends_before_what_its_threads_use_is_taken_away()
         (True, "[Errno 28] No space left on device", "print(1)"),
     ],
 )
-def test_what_a_program_prints_cannot_be_written(full, why, printed):
+def test_program_what_a_program_prints_cannot_be_written(full, why, printed):
     reading, writing = os.pipe()
     os.close(reading)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
@@ -161,7 +161,7 @@ def test_what_a_program_prints_cannot_be_written(full, why, printed):
 
 
 @pytest.mark.parametrize(("char", "shown", "count"), [("x", "xxx", 10**6), ("\0", "\\x00", 4000)])
-def test_no_message_is_endless(char, shown, count, capsys):
+def test_exit_code_no_message_is_endless(char, shown, count, capsys):
     def main():
         raise ProgramError("name: found " + char * count)
 
@@ -171,7 +171,7 @@ def test_no_message_is_endless(char, shown, count, capsys):
     assert len(said) <= 5000
 
 
-def test_nohup_is_respected():
+def test_exit_code_nohup_is_respected():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         assert exit_code(lambda: os.kill(os.getpid(), signal.SIGHUP)) == 0
@@ -179,7 +179,7 @@ def test_nohup_is_respected():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_letters_that_the_terminal_lacks_end_no_program(monkeypatch):
+def test_exit_code_letters_that_the_terminal_lacks_end_no_program(monkeypatch):
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "latin-1"))
     assert exit_code(lambda: print("conv1, ½, …")) == 0

@@ -28,7 +28,7 @@ class Outer:
 GOOD = {"size": [1, 2], "kind": "first", "inner": [{"name": "a", "share": 1}], "counts": {"x": 1}}
 
 
-def test_lists_become_tuples_objects_dataclasses_and_integers_numbers():
+def test_checked_lists_become_tuples_objects_dataclasses_and_integers_numbers():
     assert checked(Outer, GOOD, "file") == Outer((1, 2), "first", (Inner("a", 1.0),), {"x": 1}, None)
     assert checked(Positive, 3, "k") == 3
 
@@ -50,13 +50,13 @@ def test_lists_become_tuples_objects_dataclasses_and_integers_numbers():
         ({"more": 1}, "found the key 'more', expected some of size, kind, inner, counts, flag"),
     ],
 )
-def test_the_first_mistake_is_named(change, message):
+def test_checked_the_first_mistake_is_named(change, message):
     with pytest.raises(ProgramError) as error:
         checked(Outer, {**GOOD, **change}, "file")
     assert str(error.value).startswith(f"file: {message}") and "\n" not in str(error.value)
 
 
-def test_a_value_without_a_place_is_named_by_itself():
+def test_checked_a_value_without_a_place_is_named_by_itself():
     with pytest.raises(ProgramError, match=r"^k: found 0, expected greater than or equal to 1$"):
         checked(Positive, 0, "k")
     with pytest.raises(ProgramError, match=r"^found no size, kind, inner, counts$"):

@@ -22,7 +22,7 @@ print(openblas_kernel(), name().decode())
 
 
 @pytest.mark.program
-def test_the_kernel_is_that_of_caffes_openblas():
+def test_versions_the_kernel_is_that_of_caffes_openblas():
     asked = {key: value for key, value in os.environ.items() if key != "OPENBLAS_CORETYPE"}
     every = "Nehalem" if IS_X86 else "armv8"  # which each processor of its kind runs
     for environment in (asked, {**asked, "OPENBLAS_CORETYPE": every}):
@@ -50,7 +50,7 @@ def checkout(tmp_path, monkeypatch):
 
 
 @pytest.mark.program
-def test_the_commits_of_the_history_are_known(checkout):
+def test_known_commits_the_commits_of_the_history_are_known(checkout):
     first = checkout("rev-parse", "HEAD").strip()
     assert known_commits() == {first}
     checkout("commit", "--quiet", "--allow-empty", "--message=second")
@@ -59,7 +59,7 @@ def test_the_commits_of_the_history_are_known(checkout):
 
 
 @pytest.mark.program
-def test_no_commits_are_known_without_the_whole_history(checkout, tmp_path, monkeypatch):
+def test_known_commits_no_commits_are_known_without_the_whole_history(checkout, tmp_path, monkeypatch):
     checkout("commit", "--quiet", "--allow-empty", "--message=second")
     checkout("clone", "--quiet", "--depth=1", f"file://{tmp_path}", "shallow")
     for place in (tmp_path / "shallow", tmp_path / "shallow" / ".git"):
@@ -78,6 +78,6 @@ def test_no_commits_are_known_without_the_whole_history(checkout, tmp_path, monk
         (["b" * 40 + "+changes"], ["of commit bbbbbbbb with changes that are not committed"]),
     ],
 )
-def test_what_is_doubted_of_a_result(commits, expected):
+def test_doubts_what_is_doubted_of_a_result(commits, expected):
     assert doubts(commits, {"b" * 40}) == expected
     assert doubts(commits, None) == [text for text in expected if "changes" in text]

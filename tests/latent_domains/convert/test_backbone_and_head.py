@@ -51,7 +51,7 @@ def by_the_run(run: RunFolder) -> Array:
     return net.forward()["prob"].copy()
 
 
-def test_caffe_onnx_runtime_and_opencv_say_of_pictures_what_the_run_says_of_features(run, tmp_path):
+def test_backbone_and_head_caffe_onnx_runtime_and_opencv_say_of_pictures_what_the_run_says_of_features(run, tmp_path):
     done = program("export", run.path, tmp_path / "m")
     assert done.returncode == 0, done.stderr
     assert "Caffe, from picture to class: top-1 of 14 of 14 pictures of cartoon as by the run" in done.stdout
@@ -78,12 +78,12 @@ def test_caffe_onnx_runtime_and_opencv_say_of_pictures_what_the_run_says_of_feat
         np.testing.assert_array_equal(found.argmax(axis=1), expected.argmax(axis=1))
 
 
-def test_a_head_without_mda(lite0_features, tmp_path):
+def test_backbone_and_head_a_head_without_mda(lite0_features, tmp_path):
     done = program("export", trained(tmp_path / "run", lite0_features, "source_only").path, tmp_path / "m")
     assert done.returncode == 0 and "top-1 of 14 of 14 pictures of cartoon" in done.stdout, done.stderr
 
 
-def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path, monkeypatch):
+def test_backbone_and_head_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path, monkeypatch):
     """Features of other pictures, weights that were changed: whatever makes the two sides differ."""
     backbone = backbone_and_head.backbone(LITE0, in_package(LITE0.weights[0].file))
     shifted = {**backbone.blobs, "conv2": [backbone.blobs["conv2"][0], backbone.blobs["conv2"][1] + np.float32(1)]}
@@ -93,14 +93,14 @@ def test_another_head_than_the_one_of_the_features_is_not_written(run, tmp_path,
     assert names(tmp_path) == []
 
 
-def test_without_the_pictures_it_says_that_none_were_compared(run, tmp_path, capsys):
+def test_check_on_pictures_without_the_pictures_it_says_that_none_were_compared(run, tmp_path, capsys):
     backbone_and_head.check_on_pictures(
         replace(run, data_folder=tmp_path), run.final_snapshot().model, lambda rows: rows, "Caffe"
     )
     assert "are not there: Caffe was not compared on pictures" in capsys.readouterr().out
 
 
-def test_what_no_whole_net_is_made_of(run, tmp_path):
+def test_picture_net_what_no_whole_net_is_made_of(run, tmp_path):
     assert backbone_and_head.is_head(run)
     for name in ("pacs", "office31_fc7"):
         assert not backbone_and_head.is_head(replace(run, experiment=make_experiment(name, "dial")))

@@ -49,7 +49,7 @@ def test_domains_classes_and_labels(night, day, dusk):
     assert labels(images) == [0, 0, 2, 2] and images.notes == (f"{dusk}: no images of disc",)
 
 
-def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path):
+def test_read_images_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path):
     folder = tmp_path / "loose" / "2019" / "may"
     folder.mkdir(parents=True)
     for number, file in enumerate(sorted(dusk.rglob("*.png"))):
@@ -60,7 +60,7 @@ def test_a_target_without_class_folders_is_unlabelled(night, dusk, tmp_path):
     assert note == f"{tmp_path / 'loose'}: taken as unlabelled, so there will be predictions, but no accuracy"
 
 
-def test_a_target_may_spell_classes_as_a_mac_does(night, dusk):
+def test_read_images_a_target_may_spell_classes_as_a_mac_does(night, dusk):
     (night / "disc").rename(night / "caf\u00e9")
     (night / "cafe\u0301").mkdir()  # the same class, without images
     (dusk / "disc").rename(dusk / "cafe\u0301")
@@ -69,7 +69,7 @@ def test_a_target_may_spell_classes_as_a_mac_does(night, dusk):
     assert sorted(labels(images)) == [0, 0, 1, 1, 2, 2]
 
 
-def test_classes_that_disagree(night, day, dusk):
+def test_read_images_classes_that_disagree(night, day, dusk):
     (day / "disc").rename(day / "Disc")
     said = refusal([night, day], [dusk])
     assert said.startswith(f"{night}: no images of Disc, which other sources have; if that is so, and not a matter of")
@@ -82,7 +82,7 @@ def test_classes_that_disagree(night, day, dusk):
     assert refusal([day], [dusk]).startswith(f"{day}: no images of disc; if that is so")
 
 
-def test_class_folders_of_the_target_that_no_source_has(night, dusk):
+def test_read_images_class_folders_of_the_target_that_no_source_has(night, dusk):
     (dusk / "disc").rename(dusk / "ring")
     said = refusal([night], [dusk])
     assert said.startswith(f"{dusk}: no source has the classes ring, expected some of cross, disc, square")
@@ -98,7 +98,7 @@ def test_class_folders_of_the_target_that_no_source_has(night, dusk):
     assert said.startswith(f"{dusk}: no source has the classes CROSS, DISC, SQUARE, expected some of cross, disc")
 
 
-def test_too_little(night, day, dusk, tmp_path):
+def test_read_images_too_little(night, day, dusk, tmp_path):
     for name in ("disc", "square"):
         shutil.rmtree(night / name)
     assert "one class, cross, expected a folder for each of at least two classes" in refusal([night], [dusk])
@@ -134,7 +134,7 @@ def test_domains_are_not_taken_for_classes(night, day, dusk, tmp_path):
     assert f"though both are possible: give those that you mean, each by itself, as in {options}; for classes" in said
 
 
-def test_classes_that_hold_the_same_folders_each(night, day, dusk):
+def test_read_images_classes_that_hold_the_same_folders_each(night, day, dusk):
     for shape in CLASSES:
         for number, name in enumerate(("2019", "2020")):
             (night / shape / name).mkdir()
@@ -146,7 +146,7 @@ def test_classes_that_hold_the_same_folders_each(night, day, dusk):
     assert read_images([night, day], [dusk]).notes == ()  # the other source tells what the classes are
 
 
-def test_classes_that_lie_deeper_in_a_target(night, dusk):
+def test_read_images_classes_that_lie_deeper_in_a_target(night, dusk):
     assert refusal([night], [down(dusk)]) == (
         f"{dusk}: its folder images holds the folders cross, disc, square, so it looks like a domain, not a class: "
         f"give those that you mean, each by itself, as in --target {dusk}/images; or pass --unlabelled if folder names "
@@ -184,7 +184,7 @@ def test_domains_side_by_side(night, day, dusk, tmp_path):
         read_domains(tmp_path / "all" / "day")
 
 
-def test_folders_of_other_classes_are_no_domains_of_one_pile(night, day):
+def test_read_piles_folders_of_other_classes_are_no_domains_of_one_pile(night, day):
     """Each style would be taken for an effect of its classes: no latent domains would be found."""
     assert read_piles([night, day]).notes == ()
     (day / "disc").rename(day / "Disc")
@@ -200,7 +200,7 @@ def test_folders_of_other_classes_are_no_domains_of_one_pile(night, day):
     assert len(read_piles([night, day], unlabelled=True).sources) == 2
 
 
-def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):
+def test_read_images_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_path):
     (night / "disc").rename(tmp_path / "far")
     (night / "disc").symlink_to(tmp_path / "far")
     (tmp_path / "far" / "more").symlink_to(day / "disc")
@@ -215,7 +215,7 @@ def test_linked_folders_are_used_and_what_is_not_is_said(night, day, dusk, tmp_p
     assert unread.startswith(f"not read: {dusk / 'cross' / 'up'} (a link to a folder that is read already, or")
 
 
-def test_classes_of_few_or_many_images_are_said(tmp_path):
+def test_notes_on_classes_classes_of_few_or_many_images_are_said(tmp_path):
     night, day, dusk = (plant_domain(tmp_path / look, look, 10) for look in ("night", "day", "dusk"))
     assert list(notes_on_classes(read_images([night, day], [dusk]), equal=False)) == []
     for number in range(1, 10):
@@ -228,7 +228,7 @@ def test_classes_of_few_or_many_images_are_said(tmp_path):
     assert note == f"{day}: 10 images of cross, 1 of disc: images of rare classes repeat"
 
 
-def test_names_that_files_and_layers_can_bear():
+def test_domain_names_names_that_files_and_layers_can_bear():
     folders = ["a/images", "b/images", "c/my art (new)+old", "d/фото", "e/नदी", "e/e\u0301t\u00e9", "f/€", "f/.x"]
     names = ["images", "images_2", "my_art_new_old", "фото", "नदी", "\u00e9t\u00e9", "_", "x"]
     assert domain_names([Path("/") / folder for folder in folders]) == names

@@ -10,7 +10,7 @@ from latent_domains.data import lmdb_io
 from latent_domains.data.equal_classes import check_numbers, equal_classes, write_numbers
 
 
-def test_each_class_is_read_as_often_as_the_largest():
+def test_equal_classes_each_class_is_read_as_often_as_the_largest():
     labels = np.array([0, 3, 0, 2, 3, 0, 3, 0, 0])
     numbers = equal_classes(labels, np.zeros(9, int))
     assert np.bincount(numbers).tolist() == [1, 2, 1, 5, 2, 1, 1, 1, 1]
@@ -18,7 +18,7 @@ def test_each_class_is_read_as_often_as_the_largest():
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_classes_have_equal_shares_in_each_domain_and_domains_keep_theirs(seed):
+def test_equal_classes_classes_have_equal_shares_in_each_domain_and_domains_keep_theirs(seed):
     rng = np.random.default_rng(seed)
     labels, domains = rng.integers(0, 4, 400), rng.integers(0, 3, 400)
     labels[domains == 1] = labels[domains == 1] // 2  # a domain without some classes
@@ -40,7 +40,7 @@ def images(tmp_path):
     return tmp_path / "images"
 
 
-def test_numbers_are_written_in_an_order_that_the_seed_draws(images, tmp_path):
+def test_check_numbers_numbers_are_written_in_an_order_that_the_seed_draws(images, tmp_path):
     numbers, files = np.arange(20), [tmp_path / "records" / name / "numbers.txt" for name in "abc"]
     for file, seed in zip(files, ([0, 1], [0, 1], [0, 2]), strict=True):
         write_numbers(file, numbers, seed, images)
@@ -53,7 +53,7 @@ BAD = [b"", b"1\n20\n", b"-1\n", b"1\n\xe9\n", b"1" + 5000 * b"0", b"1.5\n"]
 
 
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
-def test_numbers_that_are_none(text, images, tmp_path):
+def test_check_numbers_numbers_that_are_none(text, images, tmp_path):
     file = tmp_path / "records" / "numbers.txt"
     write_numbers(file, np.arange(20), [0], images)
     file.write_bytes(text)
@@ -62,7 +62,7 @@ def test_numbers_that_are_none(text, images, tmp_path):
         check_numbers(file, images, "make it again")
 
 
-def test_numbers_of_the_records_that_were_there_before(images, tmp_path):
+def test_check_numbers_numbers_of_the_records_that_were_there_before(images, tmp_path):
     file = tmp_path / "records" / "numbers.txt"
     write_numbers(file, np.arange(20), [0], images)
     with lmdb_io.create(tmp_path / "other") as (writer, _):

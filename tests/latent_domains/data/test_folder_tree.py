@@ -103,18 +103,18 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("case", CLASSES)
-def test_classes_are_left_alone(case, tmp_path):
+def test_domains_in_classes_are_left_alone(case, tmp_path):
     assert look(tmp_path, *CLASSES[case].split()) is None
 
 
 @pytest.mark.parametrize("folders", ["dog/2019 dog/2020", "photo/cat photo/dog"])
-def test_a_lone_folder_that_holds_folders_may_be_a_class_or_a_domain(folders, tmp_path):
+def test_domains_in_a_lone_folder_that_holds_folders_may_be_a_class_or_a_domain(folders, tmp_path):
     found = look(tmp_path, *folders.split())
     assert found and "looks like a domain, not a class, though both are possible: " in str(found.error("do this"))
     assert not found.sure and found.folders == found.holders == (tmp_path / folders.partition("/")[0],)
 
 
-def test_what_is_hidden_or_empty_does_not_count(tmp_path):
+def test_domains_in_what_is_hidden_or_empty_does_not_count(tmp_path):
     for name in ("__MACOSX/images/mug", "dslr/images/mug", ".git/images/pen", "amazon/.cache/images"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "amazon/lists").mkdir()
@@ -123,7 +123,7 @@ def test_what_is_hidden_or_empty_does_not_count(tmp_path):
     assert found and found.sure and found.holders == (tmp_path / "amazon/images",)
 
 
-def test_links_count_as_what_they_lead_to(tmp_path):
+def test_domains_in_links_count_as_what_they_lead_to(tmp_path):
     look(tmp_path / "far", *below("classes", "mug pen"))
     for name in ("amazon", "dslr"):
         (tmp_path / "all" / name).mkdir(parents=True)
@@ -132,7 +132,7 @@ def test_links_count_as_what_they_lead_to(tmp_path):
     assert found and found.holders == (tmp_path / "all/amazon/pictures", tmp_path / "all/dslr/pictures")
 
 
-def test_the_error_names_the_folders_and_says_whether_both_readings_are_possible(tmp_path):
+def test_domains_in_the_error_names_the_folders_and_says_whether_both_readings_are_possible(tmp_path):
     found = look(tmp_path / "a", *below(TWO, "images", "mug pen"))
     assert found and str(found.error("do this")) == (
         f"{tmp_path}/a: its folders amazon, dslr hold the same folders mug, pen, so they look like domains, not "
@@ -150,7 +150,7 @@ def test_the_error_names_the_folders_and_says_whether_both_readings_are_possible
     )
 
 
-def test_masks_beside_pictures_are_no_classes(tmp_path):
+def test_domains_in_masks_beside_pictures_are_no_classes(tmp_path):
     found = look(tmp_path / "a", *below("cat dog", "images Masks"))
     assert found and str(found.error("do this")) == (
         f"{tmp_path}/a: its folders cat, dog hold Masks beside images, which would be pictures, too: make a folder DIR "
@@ -160,7 +160,7 @@ def test_masks_beside_pictures_are_no_classes(tmp_path):
     assert found and "the same folders masks, mug, pen, so they look like domains" in str(found.error("do this"))
 
 
-def test_names_agree_if_half_of_them_and_two_do():
+def test_agree_names_agree_if_half_of_them_and_two_do():
     assert agree(["Mug", "back pack", "x"], ["mug", "back_pack", "y", "z"])
     assert not agree(["mug"], ["mug"]) and not agree(["mug", "pen"], ["mug", "cup"])
     assert not agree("abcde", "dexyz")

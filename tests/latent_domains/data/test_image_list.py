@@ -48,7 +48,7 @@ def read_tree(root: Path) -> tuple[list[Entry], list[str], Found]:
     return found.entries(found.class_names), found.class_names, found.found
 
 
-def test_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
+def test_entry_the_last_blank_of_a_line_separates_path_and_label(tmp_path):
     path = listing(tmp_path, "\ufeffa.jpg 0\nwith two  blanks.jpg 12\r\n\n  tab.png\t-1\nno newline.png 3")
     entries = read_list(path, Path("root"))
     found = [("a.jpg", 0), ("with two  blanks.jpg", 12), ("  tab.png", -1), ("no newline.png", 3)]
@@ -59,7 +59,7 @@ NO_LABELS = ("1.5", "1_0", "٣", "3e9", "2147483648", "9" * 30)
 
 
 @pytest.mark.parametrize("line", ["a.jpg", "7", *(f"a.jpg {label}" for label in NO_LABELS)])
-def test_a_bad_line_is_named(tmp_path, line):
+def test_read_list_a_bad_line_is_named(tmp_path, line):
     expected = f"list.txt, line 2: found '{line}', expected 'PATH LABEL', the label a whole number from -2147483648 to "
     with pytest.raises(ProgramError, match=re.escape(expected) + "2147483647$"):
         read_list(listing(tmp_path, f"good.jpg 2147483647\n{line}\n"), Path())
@@ -67,7 +67,7 @@ def test_a_bad_line_is_named(tmp_path, line):
         read_list(listing(tmp_path, "\n \n"), Path())
 
 
-def test_several_labels_in_a_line_are_told_from_a_name_that_ends_in_a_number(tmp_path):
+def test_read_list_several_labels_in_a_line_are_told_from_a_name_that_ends_in_a_number(tmp_path):
     (tmp_path / "photo 12").touch()
     path = listing(tmp_path, "photo 12 3\na.jpg 1\na.jpg 1 0 3\n")
     with pytest.raises(
@@ -78,7 +78,7 @@ def test_several_labels_in_a_line_are_told_from_a_name_that_ends_in_a_number(tmp
 
 
 @pytest.mark.parametrize("read", [lambda path: read_list(path, Path()), read_classes])
-def test_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo_or_fills_the_memory(read, tmp_path):
+def test_read_list_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo_or_fills_the_memory(read, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for name, message in (("fifo", "no regular file, expected a text file"), ("absent", ".*No such file")):
         with pytest.raises(ProgramError, match=f"{name}: {message}"):
@@ -90,7 +90,7 @@ def test_what_is_no_text_file_is_named_and_nobody_waits_for_a_fifo_or_fills_the_
         read(huge)
 
 
-def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
+def test_found_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
     hidden = ("zebra/.hidden.jpg", ".git/x.jpg", "__MACOSX/cat/._3.jpeg", "dog/.cache/4.jpg")
     hidden += ("@eaDir/dog/1.jpg", "dog/@eaDir/1.png/SYNOFILE_THUMB_M.jpg")
     shown = ("dog/2.JPG", "dog/1.png", "cat/deep/3.jpeg", "cat/notes.txt", "stray.jpg")
@@ -108,7 +108,7 @@ def test_the_sorted_folders_of_a_tree_are_its_classes(tmp_path):
 
 
 @pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9"), "two\u2028lines", "blank ", "bell\a"])
-def test_a_class_whose_name_no_line_can_hold_is_named(name, tmp_path):
+def test_read_class_tree_a_class_whose_name_no_line_can_hold_is_named(name, tmp_path):
     root = tree(tmp_path / "r", f"{name}/1.png")
     with pytest.raises(ProgramError) as raised:
         read_tree(root)
@@ -119,12 +119,12 @@ def test_a_class_whose_name_no_line_can_hold_is_named(name, tmp_path):
     ("folders", "expected"),
     [("2 10 0 1", "0 1 2 10"), ("01 1 10 2", "01 1 2 10"), ("2 10 a", "10 2 a"), ("٣ 10 2", "10 2 ٣")],
 )
-def test_numbers_are_classes_in_the_order_of_numbers(folders, expected, tmp_path):
+def test_read_class_tree_numbers_are_classes_in_the_order_of_numbers(folders, expected, tmp_path):
     root = tree(tmp_path / "r", *(f"{name}/1.png" for name in folders.split()))
     assert read_class_tree(root).class_names == expected.split()
 
 
-def test_a_class_is_the_same_as_a_mac_spells_it(tmp_path):
+def test_read_classes_a_class_is_the_same_as_a_mac_spells_it(tmp_path):
     composed, decomposed, joined = "caf\u00e9", "cafe\u0301", "می\u200cخواهم"
     root = tree(tmp_path / "r", f"{decomposed}/1.png", f"{composed}/2.png", f"{joined}/3.png")
     entries, classes, _ = read_tree(root)
@@ -135,7 +135,7 @@ def test_a_class_is_the_same_as_a_mac_spells_it(tmp_path):
     assert read_classes(tmp_path / "classes.txt") == [joined, composed]
 
 
-def test_links_to_folders_are_followed_once(tmp_path):
+def test_read_class_tree_links_to_folders_are_followed_once(tmp_path):
     root, far = tree(tmp_path / "r", "dog/1.png", "dog/deep/2.png"), tree(tmp_path / "far", "3.png", "deeper/4.png")
     (root / "cat").symlink_to(far)
     (root / "dog" / "far").symlink_to(far)
@@ -150,7 +150,7 @@ def test_links_to_folders_are_followed_once(tmp_path):
     assert "that is read already, or that holds it" in found.left_out()[0]
 
 
-def test_folders_that_cannot_be_read_are_named_and_counted(as_nobody):
+def test_read_class_tree_folders_that_cannot_be_read_are_named_and_counted(as_nobody):
     root = tree(as_nobody / "r", "dog/1.png", "dog/deep/2.png", "cat/3.png")
     for inside in ("dog/deep", "cat"):
         (root / inside).chmod(0)
@@ -162,7 +162,7 @@ def test_folders_that_cannot_be_read_are_named_and_counted(as_nobody):
         read_tree(root)
 
 
-def test_a_tree_without_classes_or_images_is_named(tmp_path):
+def test_read_class_tree_a_tree_without_classes_or_images_is_named(tmp_path):
     with pytest.raises(ProgramError, match="absent: No such file"):
         read_tree(tmp_path / "absent")
     with pytest.raises(ProgramError, match="no folders in it"):
@@ -171,7 +171,7 @@ def test_a_tree_without_classes_or_images_is_named(tmp_path):
         read_tree(tree(tmp_path / "bare", "dog/readme.txt"))
 
 
-def test_classes_are_one_name_a_line(tmp_path):
+def test_read_classes_classes_are_one_name_a_line(tmp_path):
     file = tmp_path / "classes.txt"
     file.write_bytes("\ufeffdog\r\nguitar case\r\n".encode())  # as Windows has it
     assert read_classes(file) == ["dog", "guitar case"]

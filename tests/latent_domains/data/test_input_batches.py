@@ -82,7 +82,7 @@ def test_batches_are_the_data_layers_bit_for_bit(tmp_path, kind, shape, options)
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(0, []), (3, [3]), (4, [3, 1]), (99, [3, 3, 1])])
-def test_the_limit_is_the_number_of_records(tmp_path, limit, sizes):
+def test_batches_the_limit_is_the_number_of_records(tmp_path, limit, sizes):
     path = make(tmp_path / "db", "raw", (3, 4, 4))
     found = list(input_batches.batches(path, dataset((3, 4, 4)).preprocessing, 3, limit))
     assert [labels.tolist() for _, labels in found] == [list(range(7))[3 * i :][:size] for i, size in enumerate(sizes)]
@@ -111,7 +111,7 @@ SIXTEEN_BITS = cv2.imencode(".png", np.zeros((8, 8, 3), np.uint16))[1].tobytes()
         (Datum(), "is 0×0×0, expected 3×8×8"),
     ],
 )
-def test_a_record_of_another_kind_is_named(tmp_path, datum, message):
+def test_batches_a_record_of_another_kind_is_named(tmp_path, datum, message):
     path = write_one(tmp_path / "db", datum)
     with pytest.raises(ProgramError) as error:
         list(input_batches.batches(path, dataset((3, 8, 8)).preprocessing, 4))

@@ -31,7 +31,7 @@ def chosen(folder: Path, *, background: object = None, ends: object = None, usua
     [((4000, 900), (0, 4095)), ((300, 100), (0, 511)), ((90, 3), (0, 255)), ((32767, 5), (0, 32767)),
      ((32768, 5), None), ((65535, 4095), None)],
 )  # fmt: skip
-def test_bits_are_those_that_the_set_uses(largest, expected, tmp_path, capsys):
+def test_chosen_reading_bits_are_those_that_the_set_uses(largest, expected, tmp_path, capsys):
     """A dark picture is no reason for another range, nor are pictures of 8 bits."""
     for number, most in enumerate(largest):
         cv2.imwrite(str(tmp_path / f"{number}.png"), (RAMP * most).round().astype(np.uint16))
@@ -43,7 +43,7 @@ def test_bits_are_those_that_the_set_uses(largest, expected, tmp_path, capsys):
     assert ("note: 4 pictures of more than 8 bits, such as" in said and "--range" in said) == (expected is not None)
 
 
-def test_signs_and_fractions_reach_from_the_least_to_the_largest_value(tmp_path, capsys):
+def test_chosen_reading_signs_and_fractions_reach_from_the_least_to_the_largest_value(tmp_path, capsys):
     tifffile.imwrite(tmp_path / "a.tif", (RAMP * 3000 - 1000).astype(np.int16))
     tifffile.imwrite(tmp_path / "b.tif", (RAMP * 3000 - 900).astype(np.int16))
     assert chosen(tmp_path).range == (-1000, 2100)
@@ -55,7 +55,7 @@ def test_signs_and_fractions_reach_from_the_least_to_the_largest_value(tmp_path,
     assert chosen(tmp_path).range == (float(holes[0, 1]), 0.25)
 
 
-def test_options_and_a_model_are_heard_before_the_pictures(tmp_path, capsys):
+def test_chosen_reading_options_and_a_model_are_heard_before_the_pictures(tmp_path, capsys):
     cv2.imwrite(str(tmp_path / "a.png"), (RAMP * 1000).astype(np.uint16))
     assert chosen(tmp_path, ends=(0.0, 65535.0)).range == (0, 65535)
     model = Reading((1, 2, 3), (0, 2047))
@@ -77,7 +77,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_notes_count_them_and_name_one(folder):
+def test_notes_on_copies_notes_count_them_and_name_one(folder):
     images = read_images([folder / "night"], [folder / "dusk"])
     labels, shared = notes_on_copies(images, 2)
     night, dusk = folder / "night", folder / "dusk"
@@ -91,14 +91,14 @@ def test_notes_count_them_and_name_one(folder):
     assert list(notes_on_copies(unlabelled, 1))[1].endswith("night/cross/0.png; leave them out of one of the two")
 
 
-def test_other_contents_of_the_same_size_and_files_that_are_empty_or_gone_are_no_copies(tmp_path):
+def test_copies_other_contents_of_the_same_size_and_files_that_are_empty_or_gone_are_no_copies(tmp_path):
     for name, contents in (("a", b"12"), ("b", b"21"), ("c", b""), ("d", b""), ("e", b"12")):
         (tmp_path / name).write_bytes(contents)
     entries = [Entry(str(tmp_path / name), name, label) for label, name in enumerate("abcdefg")]
     assert [[entry.name for entry in group] for group in copies(entries, 2)] == [["a", "e"]]
 
 
-def test_a_line_of_a_list_may_repeat_a_picture(tmp_path):
+def test_notes_on_labels_a_line_of_a_list_may_repeat_a_picture(tmp_path):
     (tmp_path / "a").write_bytes(b"1")
     same, other = ([Entry(str(tmp_path / "a"), "a", label) for label in labels] for labels in ((1, 1), (1, 2)))
     assert list(notes_on_labels(copies(same, 1))) == []
@@ -107,7 +107,7 @@ def test_a_line_of_a_list_may_repeat_a_picture(tmp_path):
 
 @pytest.mark.program
 @pytest.mark.parametrize("name", ["build_lmdb", "discover", "extract_features", "adapt"])
-def test_every_program_that_takes_labels_of_folders_says_it(name, folder):
+def test_inspection_every_program_that_takes_labels_of_folders_says_it(name, folder):
     """Before it ends for want of weights, except for the first."""
     night, dusk, none = folder / "night", folder / "dusk", folder / "none"
     (folder / "both").mkdir()

@@ -19,7 +19,7 @@ def fill(path: Path, *values: int, names: str = "abcdef") -> Path:
     return path
 
 
-def test_contents_are_keys_and_values(tmp_path):
+def test_noted_contents_contents_are_keys_and_values(tmp_path):
     first = lmdb_io.contents(fill(tmp_path / "a", 1, 2))
     assert lmdb_io.contents(fill(tmp_path / "b", 1, 2)) == first
     others = [fill(tmp_path / "c", 1, 3), fill(tmp_path / "c", 1), fill(tmp_path / "c", 1, 2, names="ac")]

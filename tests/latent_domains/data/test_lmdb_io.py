@@ -34,7 +34,7 @@ def raw_lmdb(path: Path, **records: bytes) -> Path:
 # --- records
 
 
-def test_records_come_back_in_the_order_they_were_put(tmp_path):
+def test_read_images_records_come_back_in_the_order_they_were_put(tmp_path):
     images = noise(30, 6, 5, 3)
     path = write(tmp_path / "db", *((image, i % 4 - 1) for i, image in enumerate(images)))
     found, labels = lmdb_io.read_images(path)
@@ -46,7 +46,7 @@ def test_records_come_back_in_the_order_they_were_put(tmp_path):
     assert names(path) == ["data.mdb", "source.json"]
 
 
-def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
+def test_count_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
     path = write(tmp_path / "db", *((noise(20, 20, 3), i) for i in range(50)))
     for _, datum in lmdb_io.read(path):
         assert lmdb_io.count(path) == 50 and datum.label in range(50)
@@ -58,7 +58,7 @@ def test_an_lmdb_can_be_looked_at_while_it_is_being_read(tmp_path):
 # --- writing
 
 
-def test_a_name_that_no_key_has_room_for_is_said(tmp_path):
+def test_record_names_a_name_that_no_key_has_room_for_is_said(tmp_path):
     longest = 502 * "n"
     with lmdb_io.create(tmp_path / "db") as (writer, _):
         writer.put(longest, Datum())
@@ -71,7 +71,7 @@ def test_a_name_that_no_key_has_room_for_is_said(tmp_path):
     assert names(tmp_path) == ["db"]
 
 
-def test_the_map_grows(tmp_path, monkeypatch):
+def test_read_images_the_map_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(lmdb_io, "FIRST_MAP_SIZE", 1 << 15)
     monkeypatch.setattr(lmdb_io, "BATCH_BYTES", 1 << 17)
     images = noise(40, 100, 100, 3)
@@ -80,7 +80,7 @@ def test_the_map_grows(tmp_path, monkeypatch):
     assert np.array_equal(lmdb_io.read_images(path)[0], np.moveaxis(images, 3, 1))
 
 
-def test_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
+def test_image_datum_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
     for wrong in (RuntimeError, KeyboardInterrupt):
         with pytest.raises(wrong), lmdb_io.create(tmp_path / "new") as (writer, _):
             writer.put("x", lmdb_io.image_datum(noise(3, 3), 0))
@@ -93,7 +93,7 @@ def test_a_failure_leaves_nothing_and_the_old_lmdb_alone(tmp_path):
     assert names(tmp_path) == ["db"] and lmdb_io.read_labels(old).tolist() == [5]
 
 
-def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
+def test_read_labels_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     path = write(tmp_path / "db", (noise(3, 3), 5))
     for name in ("lock.mdb", "source.json", "classes.txt", "domains.txt", ".source.json.killed"):
         (path / name).touch()
@@ -108,7 +108,7 @@ def test_what_lies_beside_an_lmdb_is_not_removed_by_force(tmp_path):
     assert names(path) == ["data.mdb", "source.json"]
 
 
-def test_a_link_in_place_of_the_lock_file_is_told(tmp_path):
+def test_count_a_link_in_place_of_the_lock_file_is_told(tmp_path):
     """Caffe opens it, and writes its own contents over those of another file."""
     path, other = write(tmp_path / "db", (noise(3, 3), 5)), write(tmp_path / "other", (noise(3, 3), 6))
     (other / "lock.mdb").touch()
@@ -123,7 +123,7 @@ def test_a_link_in_place_of_the_lock_file_is_told(tmp_path):
 # --- describing
 
 
-def test_a_description_counts_and_measures(tmp_path):
+def test_describe_a_description_counts_and_measures(tmp_path):
     path = write(tmp_path / "db", *((noise(4, 6, 3), label) for label in (2, 0, 9, 2, -1)))
     assert lmdb_io.describe(path) == lmdb_io.Description(
         records=5,
@@ -134,7 +134,7 @@ def test_a_description_counts_and_measures(tmp_path):
     )
 
 
-def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
+def test_describe_a_description_sees_encoded_images_and_different_sizes(tmp_path):
     with lmdb_io.create(tmp_path / "jpg") as (writer, _):
         for label in (0, 1):
             writer.put("x", lmdb_io.encoded_datum(cv2.imencode(".jpg", noise(5, 7, 3))[1].tobytes(), label))
@@ -146,7 +146,7 @@ def test_a_description_sees_encoded_images_and_different_sizes(tmp_path):
 
 
 @pytest.mark.parametrize("reader", [lmdb_io.count, lmdb_io.read_images])
-def test_what_is_no_lmdb_is_named(tmp_path, reader):
+def test_lmdb_io_what_is_no_lmdb_is_named(tmp_path, reader):
     with pytest.raises(ProgramError, match="absent: found nothing, expected an LMDB folder"):
         reader(tmp_path / "absent")
     (tmp_path / "file").touch()
@@ -163,7 +163,7 @@ def test_what_is_no_lmdb_is_named(tmp_path, reader):
             reader(folder)
 
 
-def test_an_lmdb_that_is_cut_short_or_has_more_bytes_is_named(tmp_path):
+def test_describe_an_lmdb_that_is_cut_short_or_has_more_bytes_is_named(tmp_path):
     """Pages would be read at wrong places or beyond the end of the file: SIGBUS."""
     file = write(tmp_path / "db", *((noise(30, 30, 3), 0) for _ in range(40))) / "data.mdb"
     data = file.read_bytes()
@@ -177,7 +177,7 @@ def test_an_lmdb_that_is_cut_short_or_has_more_bytes_is_named(tmp_path):
             lmdb_io.describe(file.parent)
 
 
-def test_records_that_are_no_datums_are_named(tmp_path):
+def test_describe_records_that_are_no_datums_are_named(tmp_path):
     with pytest.raises(ProgramError, match="empty: an LMDB without records"):
         lmdb_io.describe(raw_lmdb(tmp_path / "empty"))
     with pytest.raises(ProgramError, match=r"record 'a' is not a Datum"):
@@ -193,7 +193,7 @@ def test_records_that_are_no_datums_are_named(tmp_path):
         lmdb_io.describe(encoded)
 
 
-def test_a_png_that_names_more_bytes_than_it_has_is_refused_before_opencv_takes_them(monkeypatch):
+def test_lmdb_io_a_png_that_names_more_bytes_than_it_has_is_refused_before_opencv_takes_them(monkeypatch):
     png = cv2.imencode(".png", np.zeros((9, 8, 3), np.uint8))[1].tobytes()
     for good in (png, png + b"\xff\xff\xff\xffrubbish"):
         assert lmdb_io.decoded(good, cv2.IMREAD_COLOR).shape == (9, 8, 3)

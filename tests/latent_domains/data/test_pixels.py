@@ -60,7 +60,7 @@ SEE_THROUGH = {
 
 @pytest.mark.parametrize("background", [WHITE, GREEN])
 @pytest.mark.parametrize("name", SEE_THROUGH)
-def test_transparent_parts_show_the_background(name, background, tmp_path):
+def test_decided_by_transparent_parts_show_the_background(name, background, tmp_path):
     SEE_THROUGH[name](tmp_path / name)
     data, reading = (tmp_path / name).read_bytes(), Reading(background)
     original = coloured() if name.startswith("of_opencv") else Image.open(tmp_path / name)
@@ -73,7 +73,7 @@ def test_transparent_parts_show_the_background(name, background, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["png", "webp"])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_what_exif_turns_is_turned_with_its_opacity(suffix, orientation, tmp_path):
+def test_read_pixels_what_exif_turns_is_turned_with_its_opacity(suffix, orientation, tmp_path):
     exif = Image.Exif()
     exif[0x0112] = orientation
     how = {"lossless": True, "exact": True} if suffix == "webp" else {}
@@ -83,7 +83,7 @@ def test_what_exif_turns_is_turned_with_its_opacity(suffix, orientation, tmp_pat
     assert found.shape == seen(turned).shape and np.abs(found.astype(int) - seen(turned)).max() <= 1
 
 
-def test_colours_of_a_tiff_may_be_multiplied_by_their_opacity(tmp_path):
+def test_read_pixels_colours_of_a_tiff_may_be_multiplied_by_their_opacity(tmp_path):
     """Black of half opacity is gray on white, in 8 bits and 16, whether colours are multiplied or not."""
     for bits, kind in ((8, "u1"), (16, "u2")):
         for extra, white in (("unassalpha", 2**bits - 1), ("assocalpha", 2 ** (bits - 1))):
@@ -99,7 +99,7 @@ def test_colours_of_a_tiff_may_be_multiplied_by_their_opacity(tmp_path):
         read_pixels((tmp_path / "a.tif").read_bytes(), USUAL)
 
 
-def test_an_opaque_alpha_channel_changes_nothing(tmp_path):
+def test_decided_by_an_opaque_alpha_channel_changes_nothing(tmp_path):
     image = coloured()
     image.putalpha(255)
     for name, how in (("a.png", {}), ("a.webp", {"lossless": True}), ("a.tif", {})):
@@ -124,7 +124,7 @@ def packed(values: np.ndarray, bits: int) -> bytes:
     return b"II*\0" + struct.pack("<I", 8 + len(strip)) + strip + struct.pack("<H", len(tags)) + entries + bytes(4)
 
 
-def test_the_range_becomes_black_to_white(tmp_path):
+def test_read_pixels_the_range_becomes_black_to_white(tmp_path):
     kinds = {"i1": (-100, 90), "i2": (-1000, 2000), "u2": (0, 4095), "i4": (-70000, 70000), "f4": (-0.5, 1.5)}
     for kind, (low, high) in kinds.items():
         values = low + RAMP * (high - low)
@@ -144,7 +144,7 @@ def test_the_range_becomes_black_to_white(tmp_path):
                     read_pixels(file.read_bytes(), USUAL)
 
 
-def test_a_file_may_say_how_many_bits_it_has():
+def test_read_pixels_a_file_may_say_how_many_bits_it_has():
     for bits in (10, 12, 14):
         data = packed((RAMP * (2**bits - 1)).round().astype(int), bits)
         values, said = deep_values(data)
@@ -152,7 +152,7 @@ def test_a_file_may_say_how_many_bits_it_has():
         assert np.abs(read_pixels(data, USUAL).image - 255 * RAMP[..., np.newaxis]).max() <= 1
 
 
-def test_holes_of_fractions_are_black(tmp_path):
+def test_read_pixels_holes_of_fractions_are_black(tmp_path):
     values = RAMP.astype("f4")
     values[2] = np.nan
     tifffile.imwrite(tmp_path / "a.tif", values)
@@ -160,7 +160,7 @@ def test_holes_of_fractions_are_black(tmp_path):
     assert not found[2].any() and found[3].any()
 
 
-def test_several_pages_are_told_from_smaller_copies(tmp_path):
+def test_read_pixels_several_pages_are_told_from_smaller_copies(tmp_path):
     picture = (RAMP * 255).astype(np.uint8)
     for name, more, several in (("one", [], False), ("stack", [{}], True), ("pyramid", [{"subfiletype": 1}], False)):
         for big in (False, True):
@@ -172,7 +172,7 @@ def test_several_pages_are_told_from_smaller_copies(tmp_path):
             assert read_pixels(data, USUAL).several == several
 
 
-def test_a_damaged_tiff_ends_the_pages(tmp_path):
+def test_pages_a_damaged_tiff_ends_the_pages(tmp_path):
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((3, *SIZE), np.uint8), photometric="minisblack")
     data = (tmp_path / "a.tif").read_bytes()
     for length in range(0, len(data), 7):

@@ -26,7 +26,7 @@ def published(*urls: str) -> PublishedFile:
 
 
 @pytest.mark.program
-def test_a_file_is_downloaded_once_and_only_the_published_one(server, tmp_path, monkeypatch):
+def test_read_contents_a_file_is_downloaded_once_and_only_the_published_one(server, tmp_path, monkeypatch):
     file, packed = published(server.url("/packed")), gzip.compress(b"other")
     monkeypatch.setattr(
         Handler, "do_GET", lambda handler: (server.requests.append(("", 0)), handler.send(packed, packed))
@@ -40,7 +40,7 @@ def test_a_file_is_downloaded_once_and_only_the_published_one(server, tmp_path, 
     assert len(server.requests) == 2 and (tmp_path / "set" / "file.gz").read_bytes() == packed
 
 
-def test_a_mirror_is_checked_like_a_download(tmp_path):
+def test_read_contents_a_mirror_is_checked_like_a_download(tmp_path):
     (tmp_path / "set").mkdir()
     place, packed = tmp_path / "set" / "file.gz", gzip.compress(CONTENTS)
     for contents, message in (
@@ -58,7 +58,7 @@ def test_a_mirror_is_checked_like_a_download(tmp_path):
     assert names(tmp_path) == ["set"]
 
 
-def test_everything_that_is_fetched_has_two_homes():
+def test_urls_everything_that_is_fetched_has_two_homes():
     """On two hosts each, but for SURF's two repositories; EfficientNet-Lite0's weights are a Python package."""
     files = [*urls.MNIST_TRAIN, *urls.MNIST_TEST, urls.USPS_TRAIN, urls.USPS_TEST]
     files += [weights.file for weights in PRETRAINED.values() if weights.file.urls]
@@ -79,7 +79,7 @@ def get(server: Server, target: Path, *paths: str) -> None:
 
 
 @pytest.mark.program
-def test_the_first_url_that_delivers_the_file_is_taken(server, tmp_path):
+def test_download_the_first_url_that_delivers_the_file_is_taken(server, tmp_path):
     get(server, tmp_path / "deep" / "file", "/absent", "/other", "/good")
     assert (tmp_path / "deep" / "file").read_bytes() == CONTENTS
     assert [path for path, _ in server.requests] == ["/absent", "/other", "/good"]
@@ -87,7 +87,7 @@ def test_the_first_url_that_delivers_the_file_is_taken(server, tmp_path):
 
 
 @pytest.mark.program
-def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
+def test_download_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
     get(server, tmp_path / "file", "/cut")
     assert (tmp_path / "file").read_bytes() == CONTENTS
     half = len(CONTENTS) // 2
@@ -95,14 +95,14 @@ def test_a_cut_connection_is_taken_up_where_it_ended(server, tmp_path):
 
 
 @pytest.mark.program
-def test_a_busy_server_is_asked_again(server, tmp_path, capsys):
+def test_download_a_busy_server_is_asked_again(server, tmp_path, capsys):
     get(server, tmp_path / "file", "/busy")
     assert f"{server.url('/busy')}: HTTP Error 503: Service Unavailable; once more in 0 s" in capsys.readouterr().err
     assert server.requests == [("/busy", 0), ("/busy", 0)]
 
 
 @pytest.mark.program
-def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
+def test_download_every_failure_is_told_and_nothing_is_left(server, tmp_path):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -124,7 +124,7 @@ def test_every_failure_is_told_and_nothing_is_left(server, tmp_path):
 
 
 @pytest.mark.program
-def test_a_full_disk_is_not_taken_for_a_bad_url(server, tmp_path):
+def test_download_a_full_disk_is_not_taken_for_a_bad_url(server, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(CONTENTS) // 3, hard))
     try:

@@ -22,7 +22,7 @@ from tests.shapes import plant_domain
 
 
 @pytest.mark.slow
-def test_most_certain_pictures_are_of_several_classes(tmp_path):
+def test_chosen_most_certain_pictures_are_of_several_classes(tmp_path):
     pile = read_piles([plant_domain(tmp_path / look, look, 8) for look in ("night", "day")])
     parts = plan_statistics(
         pile,
@@ -42,7 +42,7 @@ def test_most_certain_pictures_are_of_several_classes(tmp_path):
     assert found.classes_in_domains.sum() == 48
 
 
-def test_shares_of_many_classes_are_a_table():
+def test_shares_section_shares_of_many_classes_are_a_table():
     names = [f"class {number}" for number in range(DRAWN + 1)]
     counts = np.tile([3, 1], (len(names), 1))
     (table,) = shares_section(counts, names).blocks
@@ -59,7 +59,7 @@ def discovered(rows: np.ndarray, classes: np.ndarray, k: int | None = None) -> D
     return discover(pile, USUAL, Statistics(rows, classes, np.zeros(len(rows), np.int64), files), k, 0)
 
 
-def test_classes_that_hide_domains_are_said():
+def test_discover_classes_that_hide_domains_are_said():
     rng, number, size = np.random.default_rng(0), 120, 3
     kinds, noise = np.arange(number) % 2, rng.normal(size=(number, size))
     rows = noise + 8 * kinds[:, np.newaxis] * np.eye(1, size)
@@ -80,7 +80,7 @@ def test_classes_that_hide_domains_are_said():
     assert discovered(noise, np.zeros(number, np.int64)).notes == []
 
 
-def test_pictures_that_are_all_the_same_are_not_called_few():
+def test_discover_pictures_that_are_all_the_same_are_not_called_few():
     rows, classes = np.ones((70, 5)), np.arange(70) % 7
     line, meaning = discovered(rows, classes).summary()
     assert line == "70 pictures: one domain (too few that differ, 1 of 70, to look for more)"
@@ -101,7 +101,7 @@ def test_uncertain_domains_are_named_as_on_the_page():
     assert sure.uncertain == [] and "find them again" in sure.meaning and "  s₁: 150 pictures" in sure.summary()[1]
 
 
-def test_a_domain_that_is_a_folder_is_said_without_classes():
+def test_discover_a_domain_that_is_a_folder_is_said_without_classes():
     rows = np.random.default_rng(0).normal(size=(120, 5))
     rows[80:] += 9
     files = [Path("pile") / ("sick" if number >= 80 else "well") / f"{number}.png" for number in range(120)]

@@ -58,7 +58,7 @@ def test_pixels(images):
     assert len(set(w.argmax(axis=1))) == 2 and set(w.ravel()) == {0, 1}
 
 
-def test_style(images):
+def test_pictures_style(images):
     found = assign("style", images).argmax(axis=1)
     assert (found == SOURCES).all() or (found != SOURCES).all()
     surest = assign("style", images, share=0.25)
@@ -68,7 +68,7 @@ def test_style(images):
     assert (counted == SOURCES).all() or (counted != SOURCES).all()
 
 
-def test_from_file(tiny_data, tmp_path):
+def test_pictures_from_file(tiny_data, tmp_path):
     file, names = tmp_path / "domains.csv", [*lmdb_io.record_names(tiny_data / "digits" / "mnist_train")]
     names += lmdb_io.record_names(tiny_data / "digits" / "mnistm_train")
     file.write_text("path,a,b\n" + "".join(f"{name},{n / 95:.6f},{1 - n / 95:.6f}\n" for n, name in enumerate(names)))
@@ -96,7 +96,7 @@ def test_random_domains_are_balanced_in_every_lmdb(counts, k, seed):
     assert all(np.array_equal(a, b) for a, b in zip(found, random_domains(counts, k, seed), strict=True))
 
 
-def test_each_lmdb_and_each_seed_has_random_domains_of_its_own():
+def test_random_domains_each_lmdb_and_each_seed_has_random_domains_of_its_own():
     """MNIST-M is made of MNIST's images, one by one."""
     assert len({labels.tobytes() for seed in (0, 1) for labels in random_domains([70, 70], 2, seed)}) == 4
 
@@ -108,7 +108,7 @@ def write(path, images):
     return path
 
 
-def test_statistics_are_of_each_channel(tmp_path):
+def test_channel_statistics_statistics_are_of_each_channel(tmp_path):
     image = np.zeros((2, 2, 3), np.uint8)
     image[..., 0] = 10
     image[..., 1] = [[0, 4], [0, 4]]
@@ -117,7 +117,7 @@ def test_statistics_are_of_each_channel(tmp_path):
     np.testing.assert_allclose(found, [[10, 2, 50, 0, 2, np.sqrt(3) * 50]])
 
 
-def test_kmeans_divides_all_lmdbs_together(tmp_path):
+def test_kmeans_domains_kmeans_divides_all_lmdbs_together(tmp_path):
     """Dark and bright images in both LMDBs: a cluster is the same in each."""
     rng = np.random.default_rng(0)
     bright = [rng.integers(0, 2, 60), rng.integers(0, 2, 30)]
@@ -142,7 +142,7 @@ def write_features(path, rows):
     return path
 
 
-def test_features_are_divided_by_their_early_statistics_alone_each_in_its_own_unit(tmp_path):
+def test_kmeans_domains_features_are_divided_by_their_early_statistics_alone_each_in_its_own_unit(tmp_path):
     """The final number and a statistic in large units without groups would hide the groups of the last one."""
     rng = np.random.default_rng(0)
     group = rng.integers(0, 2, 80)

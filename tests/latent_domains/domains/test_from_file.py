@@ -46,7 +46,7 @@ def plant(file: Path, *lines: str) -> Path:
         ),
     ],
 )
-def test_rows_are_hard_soft_or_unknown(lines, w, tmp_path):
+def test_from_file_rows_are_hard_soft_or_unknown(lines, w, tmp_path):
     found = read_domains_file(plant(tmp_path / "domains.csv", *lines))
     np.testing.assert_allclose(found.w, w, rtol=1e-12)
     assert found.all_known == all(map(any, w)) and [picture for _, picture in found.pictures] == list("abc")[: len(w)]
@@ -71,7 +71,7 @@ BOTH = "picture,domain,probability of domain 1,probability of domain 2"
         ([BOTH, "a,3,,"], "row 2: found the domain '3', expected a number from 1 to 2"),
     ],
 )
-def test_a_row_that_says_no_domain(lines, words, tmp_path):
+def test_from_file_a_row_that_says_no_domain(lines, words, tmp_path):
     file = plant(tmp_path / "domains.csv", *lines)
     with pytest.raises(ProgramError, match=f"^{re.escape(f'{file}: {words}')}"):
         read_domains_file(file)
@@ -120,7 +120,7 @@ def soft_rows(data: Path, rng: np.random.Generator, k: int = 3) -> tuple[list[st
 
 
 @pytest.mark.parametrize("options", [{}, {"data_order": "shuffled", "equal_classes": True}])
-def test_soft_rows_arrive_in_w(options, tiny_data, tmp_path):
+def test_from_file_soft_rows_arrive_in_w(options, tiny_data, tmp_path):
     """In step with the pictures, in whatever order these are read: each row of w is that of its picture."""
     lines, w = soft_rows(tiny_data, np.random.default_rng(0))
     file = plant(tmp_path / "domains.csv", *lines)
@@ -159,7 +159,7 @@ def loaded(folder: RunFolder):
     return caffe.Net(str(folder.net("train")), caffe.TRAIN)
 
 
-def test_the_branch_decides_where_the_domain_is_unknown(tiny_data, tmp_path):
+def test_from_file_the_branch_decides_where_the_domain_is_unknown(tiny_data, tmp_path):
     """Known rows give it no gradient through w; λ_t is the log-loss of their most probable domain."""
     lines, w = soft_rows(tiny_data, np.random.default_rng(1), k=2)
     lines[2::2] = [f"{line.split(',')[0]},," for line in lines[2::2]]
@@ -187,7 +187,7 @@ def test_the_branch_decides_where_the_domain_is_unknown(tiny_data, tmp_path):
     assert (gradient[known] == 0).all() and (np.abs(gradient[~known]).sum(axis=1) > 0).all()
 
 
-def test_another_file_is_another_run(tiny_data, tmp_path):
+def test_from_file_another_file_is_another_run(tiny_data, tmp_path):
     lines, _ = soft_rows(tiny_data, np.random.default_rng(0))
     one, other = (plant(tmp_path / name, *lines) for name in ("a.csv", "b.csv"))
     same = [small("multi_source", domains=file) for file in (one, other)]
@@ -197,7 +197,7 @@ def test_another_file_is_another_run(tiny_data, tmp_path):
     assert changed.name != same[0].name and [name for name, _, _ in differences(same[0], changed)] == ["domains"]
 
 
-def test_the_option_and_the_key_of_a_table_name_the_file(tiny_data, tmp_path):
+def test_from_file_the_option_and_the_key_of_a_table_name_the_file(tiny_data, tmp_path):
     file = plant(tmp_path / "domains.csv", *soft_rows(tiny_data, np.random.default_rng(0))[0])
     experiment = make_experiment("digits", "multi_source", domains=file)
     parser = argparse.ArgumentParser()
@@ -211,7 +211,7 @@ def test_the_option_and_the_key_of_a_table_name_the_file(tiny_data, tmp_path):
     assert run == experiment and run.method.domains_file == str(file)
 
 
-def test_a_mixture_and_rows_of_other_domains(mixed, tmp_path):
+def test_assign_a_mixture_and_rows_of_other_domains(mixed, tmp_path):
     lines, w = soft_rows(mixed, np.random.default_rng(0))
     lines += [f"usps/{name},1,0,0" for name in lmdb_io.record_names(mixed / "digits" / "usps_train")]
     experiment = small("multi_source", domains=plant(tmp_path / "domains.csv", *lines), undivided=True)
@@ -235,13 +235,13 @@ def test_a_mixture_and_rows_of_other_domains(mixed, tmp_path):
         ({"method": "multi_source", "k": 2}, "k: got 2, expected 3 for multi_source"),
     ],
 )
-def test_a_file_that_does_not_fit_the_method(options, words, tiny_data, tmp_path):
+def test_from_file_a_file_that_does_not_fit_the_method(options, words, tiny_data, tmp_path):
     file = plant(tmp_path / "domains.csv", *soft_rows(tiny_data, np.random.default_rng(0))[0])
     with pytest.raises(ProgramError, match=words):
         small(**options, domains=file)
 
 
-def test_all_must_be_known_to_multi_source(tiny_data, tmp_path):
+def test_from_file_all_must_be_known_to_multi_source(tiny_data, tmp_path):
     lines, _ = soft_rows(tiny_data, np.random.default_rng(0))
     lines[5] = lines[5].split(",")[0] + ",,,"
     experiment = small("multi_source", domains=plant(tmp_path / "domains.csv", *lines))

@@ -23,7 +23,7 @@ def labels_of(folder) -> dict[str, np.ndarray]:
     return {part: lmdb_io.read_labels(lmdb) for part, lmdb in folder.domain_labels.items()}
 
 
-def test_clusters_are_the_domains_whatever_lmdb_a_picture_is_in(mixed, tmp_path):
+def test_style_clusters_are_the_domains_whatever_lmdb_a_picture_is_in(mixed, tmp_path):
     divided = labels_of(write_run(small("style_w"), tmp_path / "divided", data=mixed))
     assert {source: len(set(labels.tolist())) for source, labels in divided.items()} == {"mnist": 1, "mnistm": 1}
     assert divided["mnist"][0] != divided["mnistm"][0]
@@ -33,7 +33,7 @@ def test_clusters_are_the_domains_whatever_lmdb_a_picture_is_in(mixed, tmp_path)
     assert (rows["mnist"][0] != rows["mnistm"][0]).all() and len(rows["mnistm"]) == 48
 
 
-def test_a_mixture_must_say_what_it_is_made_of(mixed, tmp_path):
+def test_style_a_mixture_must_say_what_it_is_made_of(mixed, tmp_path):
     mixture = mixed / "digits" / "mnist+mnistm_train"
     (mixture / "domains.txt").unlink()
     message = f"^{re.escape(str(mixture))}: no domains.txt says which domain each image is from, as .*join_lmdbs"
@@ -45,19 +45,19 @@ def test_a_mixture_must_say_what_it_is_made_of(mixed, tmp_path):
         write_run(small("style_w", undivided=True), tmp_path / "run", data=mixed)
 
 
-def test_a_source_that_was_joined_itself_is_one_like_others(mixed, tmp_path):
+def test_style_a_source_that_was_joined_itself_is_one_like_others(mixed, tmp_path):
     source = mixed / "digits" / "mnist_train"
     (source / "domains.txt").write_text("".join(f"{place % 2}\n" for place in range(48)))
     assert write_run(small("style_w"), tmp_path / "run", data=mixed).path.is_dir()
 
 
-def test_more_clusters_than_pictures(mixed, tmp_path):
+def test_style_more_clusters_than_pictures(mixed, tmp_path):
     message = r"mnist_train, .*mnistm_train: k 97: 96 different images, expected at least 97"
     with pytest.raises(ProgramError, match=message):
         write_run(small("style_w", k=97), tmp_path / "run", data=mixed)
 
 
-def test_the_command_that_makes_statistics_is_one_that_does(tmp_path):
+def test_division_the_command_that_makes_statistics_is_one_that_does(tmp_path):
     pacs = make_experiment("pacs", "style_w", image_size=160)
     parts = [tmp_path / pacs.data.train_lmdb(source) for source in pacs.sources]
     for lmdb in parts:
@@ -71,7 +71,7 @@ def test_the_command_that_makes_statistics_is_one_that_does(tmp_path):
 
 @pytest.mark.program
 @pytest.mark.parametrize("undivided", [False, True])
-def test_the_surest_share_of_each_cluster_is_known_to_the_branch(undivided, mixed, tmp_path):
+def test_division_the_surest_share_of_each_cluster_is_known_to_the_branch(undivided, mixed, tmp_path):
     experiment = small("mda", style_share=0.25, undivided=undivided)
     assert experiment.title.endswith("25 % of clusters of style known") and "_style25_" in experiment.name
     folder = write_run(experiment, tmp_path / "run", data=mixed)

@@ -41,7 +41,7 @@ def test_effects_are_those_of_least_squares():
     np.testing.assert_allclose(np.eye(5)[classes].T @ residual, 0, atol=1e-7)  # nothing of a class is left
 
 
-def test_the_memory_for_effects_does_not_grow_with_classes_times_pictures():
+def test_effects_the_memory_for_effects_does_not_grow_with_classes_times_pictures():
     rng = np.random.default_rng(0)
     rows, classes = rng.standard_normal((10_000, 4)), rng.integers(0, 1000, 10_000)
     weights = np.eye(2)[rng.integers(0, 2, len(rows))]
@@ -53,7 +53,7 @@ def test_the_memory_for_effects_does_not_grow_with_classes_times_pictures():
     assert most < 8_000_000  # a number for each class and picture: 80 MB
 
 
-def test_domains_are_found_behind_larger_effects_of_the_classes():
+def test_find_style_domains_domains_are_found_behind_larger_effects_of_the_classes():
     rows, classes, truth = mixture(3)
     found = find_style_domains(rows, classes, None, 0)
     assert found.k == 3 and adjusted_rand_score(truth, found.domains) > 0.97
@@ -65,7 +65,7 @@ def test_domains_are_found_behind_larger_effects_of_the_classes():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_classes_that_lie_in_one_domain_alone(seed):
+def test_find_style_domains_classes_that_lie_in_one_domain_alone(seed):
     """Their effect and that of their domain cannot be told apart, so a usual effect is taken for theirs."""
     rng = np.random.default_rng(seed)
     shares = np.array([[0.2, 0.2, 0.2, 0.4, 0], [0.2, 0.2, 0.2, 0, 0.4]])
@@ -77,7 +77,7 @@ def test_classes_that_lie_in_one_domain_alone(seed):
     assert found.k == 2 and adjusted_rand_score(truth, found.domains) > 0.97
 
 
-def test_classes_that_are_not_known_hide_domains():
+def test_find_style_domains_classes_that_are_not_known_hide_domains():
     rows, classes, truth = mixture(2)
     found = find_style_domains(rows, np.zeros_like(classes), 2, 0)
     assert adjusted_rand_score(truth, found.domains) < 0.5
@@ -85,7 +85,7 @@ def test_classes_that_are_not_known_hide_domains():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_one_domain_is_one(seed):
+def test_find_style_domains_one_domain_is_one(seed):
     rows, classes, _ = mixture(1, 600, seed=seed)
     stretched = rows @ np.diag(np.linspace(3, 0.2, rows.shape[1]))  # it varies much in some directions
     assert find_style_domains(stretched, classes, None, 0).k == 1
@@ -94,7 +94,7 @@ def test_one_domain_is_one(seed):
     assert found.k == 1 and found.stability == [1.0] and (found.probability == 1).all()
 
 
-def test_a_long_cloud_is_one_domain():
+def test_find_style_domains_a_long_cloud_is_one_domain():
     """Halves of it agree where to cut it, but hardly more than halves of any cloud so long."""
     unstable = 0
     for seed in range(6):
@@ -107,7 +107,7 @@ def test_a_long_cloud_is_one_domain():
     assert unstable <= 3
 
 
-def test_a_gap_between_few_pictures():
+def test_find_style_domains_a_gap_between_few_pictures():
     """Their halves hardly agree, but much more than those of a cloud."""
     rows, classes, truth = mixture(2, 50, gap=2.0, seed=2)
     found = find_style_domains(rows, classes, None, 0)
@@ -115,7 +115,7 @@ def test_a_gap_between_few_pictures():
     assert found.agreement.halves < 0.58 and found.agreement.cloud < 0.25
 
 
-def test_a_division_that_is_not_found_again_is_none():
+def test_find_style_domains_a_division_that_is_not_found_again_is_none():
     """Pictures along a line have no gap, but halves may agree on its middle."""
     rng = np.random.default_rng(3)
     rows, classes = 0.5 * rng.standard_normal((160, 40)), rng.integers(0, 5, 160)
@@ -127,7 +127,7 @@ def test_a_division_that_is_not_found_again_is_none():
 
 
 @pytest.mark.parametrize(("numbers", "gap"), [((12, 12, 12, 12), 8.0), ((100, 15, 15), 4.0)])
-def test_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
+def test_divide_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
     """Parts of fewer pictures than are counted: those that hold several domains are divided, not any."""
     for seed in range(3):
         rows, classes, truth = mixture(len(numbers), max(numbers), gap=gap, seed=seed)
@@ -136,7 +136,7 @@ def test_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
         assert adjusted_rand_score(truth[some], found.domains) > 0.85
 
 
-def test_a_division_of_classes_makes_no_domains():
+def test_find_style_domains_a_division_of_classes_makes_no_domains():
     """A few pictures in a wrong class tie all others of three classes together: halves agree on these classes."""
     rng = np.random.default_rng(1)
     classes = np.repeat(np.arange(10), 40)
@@ -149,7 +149,7 @@ def test_a_division_of_classes_makes_no_domains():
     assert found.agreement.beyond_cloud >= AGREEMENT[2]  # so it was two domains, one of them three classes
 
 
-def test_how_far_classes_explain_a_division():
+def test_explained_how_far_classes_explain_a_division():
     assert explained(np.arange(100) % 5, np.arange(100) // 50) < 0.05
     assert explained(np.arange(100) // 25, np.arange(100) // 50) == pytest.approx(1)
     assert explained(np.zeros(100), np.arange(100) // 50) == 0
@@ -166,7 +166,7 @@ def test_effects_of_many_small_classes_are_left_in():
     assert not find_style_domains(rows, rng.integers(0, 5, 240), None, 0).left_in
 
 
-def test_plain_clusters_where_they_hold_better(monkeypatch):
+def test_find_style_domains_plain_clusters_where_they_hold_better(monkeypatch):
     rows, classes, truth = mixture(2, 60)
     assert not find_style_domains(rows, classes, 2, 0).by_kmeans
     monkeypatch.setattr(style_domains, "HOLDS_MORE", -2)
@@ -177,7 +177,7 @@ def test_plain_clusters_where_they_hold_better(monkeypatch):
     assert (np.diff(np.bincount(found.domains)) <= 0).all()
 
 
-def test_few_and_equal_pictures():
+def test_find_style_domains_few_and_equal_pictures():
     rows, classes, _ = mixture(2, 4)
     few = find_style_domains(rows, classes, None, 0)  # halves of 4 say nothing
     assert few.k == 1 and few.agreement is None
@@ -196,7 +196,7 @@ def test_few_and_equal_pictures():
     assert np.bincount(twice.domains).tolist() == [60, 30]
 
 
-def test_columns_that_say_nothing_change_nothing():
+def test_directions_columns_that_say_nothing_change_nothing():
     rows, classes, _ = mixture(2, 60)
     with_constant = np.concatenate([rows, np.full((len(rows), 2), 1e6)], axis=1)
     assert np.isfinite(with_constant).all()
@@ -205,7 +205,7 @@ def test_columns_that_say_nothing_change_nothing():
     )
 
 
-def test_probabilities_add_up_to_one():
+def test_log_probabilities_probabilities_add_up_to_one():
     rows, classes, truth = mixture(3, 100)
     logs = log_probabilities(rows, classes, 3, 0)
     np.testing.assert_allclose(np.exp(logs).sum(axis=1), 1)

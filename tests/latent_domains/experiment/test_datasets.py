@@ -28,11 +28,11 @@ def own(**changes) -> Dataset:
 
 
 @pytest.mark.parametrize("data", [*DATASETS.values(), own()], ids=lambda data: data.name)
-def test_a_description_comes_back_from_json(data):
+def test_from_json_a_description_comes_back_from_json(data):
     assert from_json(json.loads(json.dumps(data.to_json()))) == data
 
 
-def test_an_experiment_carries_the_description_of_its_own_dataset():
+def test_from_json_an_experiment_carries_the_description_of_its_own_dataset():
     experiment = make_experiment(own(), "mda")
     written = json.loads(json.dumps(experiment.to_json()))
     assert written["task"]["dataset"]["name"] == experiment.dataset == "mine"
@@ -41,7 +41,7 @@ def test_an_experiment_carries_the_description_of_its_own_dataset():
     assert make_experiment("pacs", "mda").to_json()["task"]["dataset"] == "pacs"
 
 
-def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
+def test_make_experiment_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
     assert make_experiment(own(name="pacs"), "mda").to_json()["task"]["dataset"]["classes"] == 3
 
 
@@ -63,19 +63,19 @@ def test_a_dataset_that_only_bears_a_papers_name_is_described_in_full():
         ({"crop": None}, r"crop None: expected what gives the \(3, 224, 224\) of resnet18"),
     ],
 )
-def test_what_contradicts_itself_is_refused(changes, message):
+def test_from_json_what_contradicts_itself_is_refused(changes, message):
     with pytest.raises(ProgramError, match=message):
         from_json(json.loads(json.dumps(own(**changes).to_json())))
 
 
-def test_a_recipe_in_a_file_is_held_to_what_the_options_are(tmp_path):
+def test_find_dataset_a_recipe_in_a_file_is_held_to_what_the_options_are(tmp_path):
     file = tmp_path / "own.json"
     file.write_text(json.dumps(own(recipe=replace(DATASETS["pacs"].recipe, iterations=-5)).to_json()))
     with pytest.raises(ProgramError, match=f"^{file}: dataset: recipe: iterations: found -5"):
         find_dataset(str(file))
 
 
-def test_missing_and_unknown_keys_are_named():
+def test_from_json_missing_and_unknown_keys_are_named():
     values = own().to_json()
     with pytest.raises(ProgramError, match="dataset: found no mean"):
         from_json({name: value for name, value in values.items() if name != "mean"})
@@ -83,13 +83,13 @@ def test_missing_and_unknown_keys_are_named():
         from_json({**values, "Crop": 224})
 
 
-def test_unlabelled_images_are_never_a_source():
+def test_make_experiment_unlabelled_images_are_never_a_source():
     with pytest.raises(ProgramError, match="sources: the images of 'phone' have no labels"):
         make_experiment(own(), "mda", sources=("phone",), targets=("indoor",))
 
 
 @pytest.mark.parametrize("unlabelled", [(), ("phone",)])
-def test_what_has_no_labels_is_not_tested(unlabelled):
+def test_make_experiment_what_has_no_labels_is_not_tested(unlabelled):
     experiment = make_experiment(own(unlabelled=unlabelled), "mda")
     nets, solver = make_nets_and_solver(experiment, "data", "{}.prototxt".format, "snapshots/model")
     assert experiment.task.tests == ({} if unlabelled else {"test": "phone"})
@@ -97,7 +97,7 @@ def test_what_has_no_labels_is_not_tested(unlabelled):
     assert nets["train"].count("label_phone") == 0
 
 
-def test_of_several_targets_the_labelled_ones_are_tested():
+def test_make_experiment_of_several_targets_the_labelled_ones_are_tested():
     data = own(targets=("outdoor", "phone"), sources=("indoor",))
     assert make_experiment(data, "mda").task.tests == {"test_outdoor": "outdoor"}
 
@@ -115,11 +115,11 @@ def test_of_several_targets_the_labelled_ones_are_tested():
         (1, 1, 1),
     ],
 )
-def test_a_test_pass_leaves_out_the_fewest_images(count, batch_size, batches):
+def test_test_batches_a_test_pass_leaves_out_the_fewest_images(count, batch_size, batches):
     assert own().test_batches(count) == (batch_size, batches)
 
 
-def test_batches_that_divide_the_number_stay_as_they_were():
+def test_test_batches_batches_that_divide_the_number_stay_as_they_were():
     digits = DATASETS["digits"]
     assert digits.test_batches(2007) == (223, 9) and digits.test_batches(10_000) == (500, 20)
     for count in range(1, 3000):

@@ -17,12 +17,12 @@ from latent_domains.experiment.options import add_experiment_options, experiment
     ("method", "num_domains", "branch"),
     [("plain", 0, False), ("source_only", 0, False), ("dial", 2, False), ("mda", 6, True), ("multi_source", 3, False)],
 )
-def test_domains_of_each_method(method, num_domains, branch):
+def test_make_experiment_domains_of_each_method(method, num_domains, branch):
     experiment = make_experiment("digits", method, k=5 if method == "mda" else None)
     assert (experiment.num_domains, experiment.method.has_branch) == (num_domains, branch)
 
 
-def test_another_target_takes_the_other_domains_as_sources():
+def test_make_experiment_another_target_takes_the_other_domains_as_sources():
     assert make_experiment("digits", "dial", targets=("mnist",)).sources == ("mnistm", "usps")
 
 
@@ -76,7 +76,7 @@ def test_another_target_takes_the_other_domains_as_sources():
         ("seed", {"seed": -1}),
     ],
 )
-def test_bad_descriptions_are_refused_by_name(name, options):
+def test_make_experiment_bad_descriptions_are_refused_by_name(name, options):
     with pytest.raises(ProgramError, match=rf"^{name}: (got|found) .* expected "):
         make_experiment(**{"dataset": "digits", "method": "mda", **options})
 
@@ -95,13 +95,13 @@ def test_bad_descriptions_are_refused_by_name(name, options):
         ("net", {"network": "resnet18"}, "network: got 'resnet18', expected one for "),
     ],
 )
-def test_json_of_no_experiment_is_refused(part, change, message):
+def test_from_json_json_of_no_experiment_is_refused(part, change, message):
     values = make_experiment("digits", "mda").to_json()
     with pytest.raises(ProgramError, match=message):
         from_json({**values, part: {**values[part], **change}})
 
 
-def test_json_without_a_part_or_of_another_schema_is_refused():
+def test_from_json_json_without_a_part_or_of_another_schema_is_refused():
     values = make_experiment("digits", "mda").to_json()
     for part in ("task", "method", "recipe", "net"):
         with pytest.raises(ProgramError, match=f"{part}: found None, expected an object"):
@@ -110,27 +110,27 @@ def test_json_without_a_part_or_of_another_schema_is_refused():
         from_json({**values, "schema": 3})
 
 
-def test_a_setting_that_json_does_not_have_has_its_default():
+def test_from_json_a_setting_that_json_does_not_have_has_its_default():
     """So a new setting leaves old records as they are."""
     values = make_experiment("digits", "mda").to_json()
     del values["method"]["style_share"], values["recipe"]["equal_classes"], values["net"]["conv1_bias"]
     assert from_json(values) == make_experiment("digits", "mda")
 
 
-def test_how_often_is_tested_and_where_it_runs_make_no_other_experiment():
+def test_make_experiment_how_often_is_tested_and_where_it_runs_make_no_other_experiment():
     data = DATASETS["pacs"]
     other = replace(data, recipe=replace(data.recipe, test_interval=7, snapshot_interval=7, solver_mode="CPU"))
     assert make_experiment(other, "mda") == make_experiment(data, "mda")
     assert make_experiment(other, "mda").recipe.test_interval == 7
 
 
-def test_a_description_that_differs_in_these_alone_is_kept():
+def test_from_json_a_description_that_differs_in_these_alone_is_kept():
     data = DATASETS["pacs"]
     other = replace(data, recipe=replace(data.recipe, test_interval=7))
     assert from_json(json.loads(json.dumps(make_experiment(other, "mda").to_json()))).recipe.test_interval == 7
 
 
-def test_what_was_described_for_its_network_is_no_other_experiment():
+def test_differences_what_was_described_for_its_network_is_no_other_experiment():
     """Before the parts a dataset of one's own was written as its network takes it."""
     mine = replace(DATASETS["pacs"], name="mine")
     now = make_experiment(mine, "dial", network="lite0")
@@ -142,14 +142,14 @@ def test_what_was_described_for_its_network_is_no_other_experiment():
     ]
 
 
-def test_what_differs_in_a_description_of_the_same_name_is_named():
+def test_differences_what_differs_in_a_description_of_the_same_name_is_named():
     data = DATASETS["pacs"]
     other = replace(data, counts={**data.counts, "sketch": 1}, mirror=not data.mirror)
     found = differences(make_experiment(other, "mda"), make_experiment(data, "mda"))
     assert found == [("dataset", "pacs with other counts, mirror", "pacs")]
 
 
-def test_a_mixture_with_shares_is_named_by_them():
+def test_from_json_a_mixture_with_shares_is_named_by_them():
     first, second = (("photo", "cartoon"), (80, 20)), (("cartoon", "photo"), (20, 80))
     for sources, shares in (first, second):
         made = make_experiment("pacs", "mda", sources=sources, shares=shares)
@@ -165,7 +165,7 @@ def test_methods_differ_in_the_targets_domains_where_their_definition_does_alone
     assert set(found.values()) == {2}
 
 
-def test_a_network_of_another_size_has_images_of_its_own():
+def test_make_experiment_a_network_of_another_size_has_images_of_its_own():
     """Stored as much smaller, so that a crop shows as much of a picture; the pixels enter as the network takes them."""
     usual, small = (make_experiment("pacs", "mda", network="lite0", image_size=size).data for size in (None, 160))
     assert usual.preprocessing == Preprocessing((3, 256, 256), 224, (127.0,) * 3, 1 / 128)
@@ -216,7 +216,7 @@ def other(name: str, default: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name != "domains"])
-def test_a_setting_of_the_table_is_everywhere(name):
+def test_from_json_a_setting_of_the_table_is_everywhere(name):
     """In Python, in JSON, in a folder's name and on command lines; test_definition.py has the keys of YAML.
 
     That of a file has another value than its option (test_from_file.py).

@@ -17,7 +17,7 @@ ENTRIES = pytest.mark.parametrize("network", NETWORKS.values(), ids=lambda netwo
 
 
 @ENTRIES
-def test_what_an_entry_names_is_there(network):
+def test_networks_what_an_entry_names_is_there(network):
     assert {network.images, network.recipe or network.images} <= set(DATASETS)
     assert set(network.geometries) <= set(GEOMETRIES) and (network.caffe_only is None or network.geometries[1:])
     assert network.folder is None or (ROOT / "prototxt" / network.folder).is_dir()
@@ -25,7 +25,7 @@ def test_what_an_entry_names_is_there(network):
 
 
 @ENTRIES
-def test_every_method_and_geometry_has_its_nets(network):
+def test_methods_of_every_method_and_geometry_has_its_nets(network):
     data = of_network(network.name)
     assert from_json(data.to_json()) == data and data.network == network.name
     assert ("plain" in methods_of(data)) == network.plain
@@ -40,7 +40,7 @@ def test_every_method_and_geometry_has_its_nets(network):
 
 
 @ENTRIES
-def test_names_of_weights(network):
+def test_whose_names_of_weights(network):
     for weights in network.weights:
         names = {weights.caffemodel(number) for number in (0, 2, 4)}
         assert all(whose(name) == weights for name in names) and weights.network == network.name
@@ -50,7 +50,7 @@ def test_names_of_weights(network):
 
 
 @pytest.mark.parametrize("name", ["resnet18_mda.caffemodel", "resnet18_mdax.caffemodel", "my_resnet18.caffemodel", "x"])
-def test_weights_of_unknown_origin(name):
+def test_whose_weights_of_unknown_origin(name):
     assert whose(name) is None
 
 
@@ -63,7 +63,7 @@ def test_weights_of_unknown_origin(name):
         ("mine.caffemodel", ""),
     ],
 )
-def test_missing_weights_are_named_with_the_command_that_gets_them(name, hint, tmp_path):
+def test_expect_caffemodel_missing_weights_are_named_with_the_command_that_gets_them(name, hint, tmp_path):
     message = f"{tmp_path / name}: no such file, expected a caffemodel{hint}"
     with pytest.raises(ProgramError, match=f"^{re.escape(message)}$"):
         expect_caffemodel(tmp_path / name)

@@ -25,12 +25,12 @@ HOSTILE = {
 """Layers that overwrite or read a file, or run a module's code, as soon as Caffe makes them."""
 
 
-def test_every_type_of_this_caffe_is_judged():
+def test_allowed_every_type_of_this_caffe_is_judged():
     assert set(caffe.layer_type_list()) == PURE | DATA | {"HDF5Output", "InfogainLoss", "Python"}
 
 
 @pytest.mark.parametrize("named", ["", "os.system", "caffe_layers.mda", "caffe_layers.mda.MDALayer", "caffe_layers.x"])
-def test_python_layers_are_our_three_alone(named: str):
+def test_check_allowed_python_layers_are_our_three_alone(named: str):
     module, _, layer = named.rpartition(".")
     text = f'layer {{ name: "p" type: "Python" python_param {{ module: "{module}" layer: "{layer}" }} }}'
     with pytest.raises(ProgramError, match=rf"n\.prototxt: layer p \(Python\) runs '{layer}' of the module '{module}'"):
@@ -47,7 +47,7 @@ def test_python_layers_are_our_three_alone(named: str):
         (r'layer { name: "r" type: "ReLU" top: "\033[31m" }', r"layer r \(ReLU\): found names with control"),
     ],
 )
-def test_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path):
+def test_read_net_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path):
     net = tmp_path / "net.prototxt"
     net.write_text(text)
     with pytest.raises(ProgramError, match=rf"^{re.escape(str(net))}: {message}"):
@@ -55,7 +55,7 @@ def test_a_file_is_judged_as_it_is_read(text: str, message: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(("said", "meant"), [("false", "FLOOR"), ("true", "CEIL")])
-def test_the_ceil_mode_of_other_caffes_is_a_round_mode(said: str, meant: str, tmp_path: Path):
+def test_read_net_the_ceil_mode_of_other_caffes_is_a_round_mode(said: str, meant: str, tmp_path: Path):
     net = tmp_path / "net.prototxt"
     pool = 'layer {{ name: "p" type: "Pooling" pooling_param {{ kernel_size: 2 {} }} }} # ceil_mode'
     net.write_text(pool.format(f"ceil_mode:  {said}"))
@@ -67,14 +67,14 @@ def test_the_ceil_mode_of_other_caffes_is_a_round_mode(said: str, meant: str, tm
 
 @pytest.mark.parametrize("kind", ["ConvolutionDepthwise", "DepthwiseConvolution"])
 @pytest.mark.parametrize(("said", "groups"), [("", 6), ("group: 6", 6), ("group: 2", 2)])
-def test_a_depthwise_layer_of_other_caffes_is_a_convolution(kind: str, said: str, groups: int, tmp_path: Path):
+def test_read_net_a_depthwise_layer_of_other_caffes_is_a_convolution(kind: str, said: str, groups: int, tmp_path: Path):
     net = tmp_path / "net.prototxt"
     text = 'layer {{ name: "c" type: "{}" convolution_param {{ num_output: 6 kernel_size: 3 {} }} }}'
     net.write_text(text.format(kind, said))
     assert read_net(net) == parse(text.format("Convolution", f"group: {groups}"))
 
 
-def test_no_net_is_read_past_the_gate():
+def test_allowed_no_net_is_read_past_the_gate():
     files = [file for top in ("bench", "latent_domains", "tools") for file in (ROOT / top).rglob("*.py")]
     readers = [file for file in files if re.search(r"prototxt\.read\([^\n]*NetParameter\(", file.read_text())]
     assert readers == [ROOT / "latent_domains/models/allowed.py"]
@@ -128,7 +128,7 @@ PROGRAMS = (predict, export, export_onnx, draw, convert_fork)
 @pytest.mark.parametrize(
     ("program", "kind"), [*((each, "HDF5Output") for each in PROGRAMS), (export, "Python"), (predict, "InfogainLoss")]
 )
-def test_nothing_is_touched(program, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_allowed_nothing_is_touched(program, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.syspath_prepend(str(tmp_path))
     done = program(tmp_path, kind)
@@ -138,7 +138,7 @@ def test_nothing_is_touched(program, kind: str, tmp_path: Path, monkeypatch: pyt
     assert re.search(rf"net\.prototxt: layer h \({kind}\).*, expected ", done.stderr), done.stderr
 
 
-def test_a_run_folder_with_a_strange_layer_is_not_trained(tmp_path: Path):
+def test_check_allowed_a_run_folder_with_a_strange_layer_is_not_trained(tmp_path: Path):
     folder = write_run(small(), tmp_path / "run", data=tmp_path / "data")
     for name in ("train", "deploy"):
         good = folder.read_net(name)

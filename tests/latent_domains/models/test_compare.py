@@ -33,7 +33,7 @@ def test_difference(expected: np.ndarray, found: np.ndarray, relative: float) ->
     assert difference("x", expected, found) == Difference("x", relative)
 
 
-def test_other_shape_is_an_error_with_both() -> None:
+def test_difference_other_shape_is_an_error_with_both() -> None:
     with pytest.raises(ProgramError, match="conv1: found 3×2 values, expected 2×3"):
         difference("conv1", ONES, ONES.T)
 
@@ -87,7 +87,7 @@ SCORES = np.array([[[0.5, 0.1], [0.5 - 1e-7, 0.9], [-4, 0.3]]], np.float32)
         ("out_max_val: true top_k: 2", [[[3, 0], [0.9, 0.5]]], [[[3, 2], [0.9, 0]]], 0.5 / 0.9),
     ],
 )
-def test_the_places_of_an_argmax_are_compared_by_their_scores(
+def test_differences_the_places_of_an_argmax_are_compared_by_their_scores(
     param: str, expected: list, found: list, relative: float
 ) -> None:
     made = makers(parse(layer("a", "ArgMax", "x", "a", f"argmax_param {{ {param} }}")))
@@ -117,7 +117,7 @@ def test_images_are_blue_green_red_and_at_most_so_many(tmp_path: Path, monkeypat
     assert compare.images(tmp_path, (1, 4, 5)).shape == (3, 1, 4, 5)
 
 
-def test_folders_without_readable_images(tmp_path: Path) -> None:
+def test_images_folders_without_readable_images(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match="no images in it"):
         compare.images(tmp_path, (3, 4, 4))
     with pytest.raises(ProgramError, match="no such folder"):

@@ -12,7 +12,7 @@ from tests.latent_domains.convert.fold.models import DATA, layer, mda, trained, 
 CONV = layer("conv", "Convolution", "data", "conv", "convolution_param { num_output: 6 kernel_size: 3 }")
 
 
-def test_a_graph_that_nothing_is_done_to_is_the_same_net() -> None:
+def test_blobs_after_forward_a_graph_that_nothing_is_done_to_is_the_same_net() -> None:
     text = CONV + layer("bn", "BatchNorm", "conv", "conv") + layer("relu", "ReLU", "conv", "conv")
     text += layer("a", "Pooling", "conv", "a", "pooling_param { kernel_size: 2 }") + layer("b", "ReLU", "a", "a")
     text += layer("c", "TanH", "conv", "c") + layer("prob", "Softmax", "c", "prob")
@@ -30,7 +30,7 @@ def test_a_graph_that_nothing_is_done_to_is_the_same_net() -> None:
         np.testing.assert_array_equal(values, forward(net, x)[name])
 
 
-def test_an_output_keeps_its_name_and_other_blobs_are_called_after_their_layers() -> None:
+def test_graph_an_output_keeps_its_name_and_other_blobs_are_called_after_their_layers() -> None:
     scale = layer("scale", "Scale", "bn", "scaled", "scale_param { bias_term: true }")
     text = CONV + layer("bn", "BatchNorm", "conv", "bn") + scale
     done = tried(trained(DATA + text))
@@ -43,7 +43,7 @@ def test_an_output_keeps_its_name_and_other_blobs_are_called_after_their_layers(
     assert done.folded.pairs == {"data": "data", "scaled": "conv", "p": "p"}
 
 
-def test_new_names_are_not_those_of_others() -> None:
+def test_graph_new_names_are_not_those_of_others() -> None:
     taken = layer("pool_rows", "ReLU", "pool", "pool_rows") + layer("pool_whole", "TanH", "pool", "silence_x")
     pool = layer("pool", "Pooling", "data", "pool", "pooling_param { kernel_size: 2 stride: 2 round_mode: FLOOR }")
     done = tried(trained(DATA + pool + taken))
@@ -60,7 +60,7 @@ LENT = {
 
 
 @pytest.mark.parametrize("lent", LENT)
-def test_what_is_overwritten_where_it_lends_its_memory_is_not_compared(lent: str) -> None:
+def test_graph_what_is_overwritten_where_it_lends_its_memory_is_not_compared(lent: str) -> None:
     """One net alone overwrites it: the folded one has no layer in place there."""
     text = layer("relu", "ReLU", "data", "relu") + LENT[lent] + layer("bn", "BatchNorm", "x", "x")
     done = tried(trained(DATA + text + layer("scale", "Scale", "x", "y") + layer("end", "Softmax", "y", "end")))
@@ -68,13 +68,13 @@ def test_what_is_overwritten_where_it_lends_its_memory_is_not_compared(lent: str
     assert done.folded.pairs.keys() >= {"data", "y", "end"}
 
 
-def test_what_a_layer_copies_is_compared() -> None:
+def test_graph_what_a_layer_copies_is_compared() -> None:
     text = layer("cut", "Slice", "data", "a b") + layer("relu", "ReLU", "a", "a") + layer("all", "Concat", "a b", "all")
     text += layer("bn", "BatchNorm", "all", "all") + layer("end", "Softmax", "all", "end")
     assert tried(trained(DATA + text)).folded.pairs.keys() == {"data", "a", "b", "all", "end"}
 
 
-def test_normalisation_of_the_input_in_place() -> None:
+def test_graph_normalisation_of_the_input_in_place() -> None:
     text = (
         mda("mda", "data", "first") + layer("bn", "BatchNorm", "first", "first") + layer("p", "Softmax", "first", "p")
     )
@@ -83,7 +83,7 @@ def test_normalisation_of_the_input_in_place() -> None:
     assert done.layers == "bn:Scale p:Softmax"
 
 
-def test_blobs_that_nothing_is_folded_into_are_the_models_own() -> None:
+def test_graph_blobs_that_nothing_is_folded_into_are_the_models_own() -> None:
     """They may be most of what a program takes of memory."""
     text = CONV + layer("bn", "BatchNorm", "conv", "bn")
     text += layer("fc", "InnerProduct", "bn", "fc", "inner_product_param { num_output: 2 }")

@@ -41,7 +41,7 @@ def model() -> Model:
 
 
 @pytest.mark.program
-def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
+def test_read_model_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
     write_model(model, tmp_path / "a.b", about="One line.\nAnother.", force=False)
     net, weights = model_files(tmp_path / "a.b")
     assert (net.name, weights.name) == ("a.b.prototxt", "a.b.caffemodel")
@@ -58,12 +58,12 @@ def test_written_model_is_read_as_it_was(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/", ".", "a/..", "out.prototxt", "out.caffemodel"])
-def test_a_prefix_ends_in_a_name_without_suffix(prefix: str) -> None:
+def test_model_files_a_prefix_ends_in_a_name_without_suffix(prefix: str) -> None:
     with pytest.raises(ProgramError, match="expected what the names of the files"):
         model_files(Path(prefix))
 
 
-def test_large_blobs_have_their_length_in_several_bytes() -> None:
+def test_weights_bytes_large_blobs_have_their_length_in_several_bytes() -> None:
     for size in (1, 31, 32, 5000, 70000):
         values = np.arange(size, dtype=np.float32)
         found = NetParameter.FromString(weights_bytes(Model(NetParameter(), {"a": [values]}))).layer[0].blobs[0]
@@ -83,7 +83,7 @@ def test_forward_gives_every_blob_after_the_layers_in_place(model: Model) -> Non
 
 
 @pytest.mark.program
-def test_files_are_checked_before_they_get_their_names(model: Model, tmp_path: Path) -> None:
+def test_write_model_files_are_checked_before_they_get_their_names(model: Model, tmp_path: Path) -> None:
     def check(net: Path, weights: Path) -> None:
         assert read_model(net, weights).net == model.net
         assert not any(file.exists() for file in model_files(tmp_path / "m"))
@@ -95,7 +95,7 @@ def test_files_are_checked_before_they_get_their_names(model: Model, tmp_path: P
 
 
 @pytest.mark.program
-def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
+def test_check_loads_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
     crop = 'layer { name: "s" type: "Slice" bottom: "conv" top: "a" top: "b" slice_param { axis: 2 slice_point: 2 } }'
     (tmp_path / "net.prototxt").write_text(NET + crop)
     with pytest.raises(ProgramError, match=r"net\.prototxt: Caffe refuses this net: exit code -6: Check failed"):
@@ -103,7 +103,7 @@ def test_a_net_that_loads_and_does_not_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-def test_a_net_in_the_words_of_other_caffes(tmp_path: Path) -> None:
+def test_read_model_a_net_in_the_words_of_other_caffes(tmp_path: Path) -> None:
     ours = f"""{NET}
         layer {{ name: "each" type: "Convolution" bottom: "conv" top: "each"
                  convolution_param {{ num_output: 3 group: 3 kernel_size: 1 }} }}
@@ -124,7 +124,7 @@ def test_a_net_in_the_words_of_other_caffes(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-def test_a_net_as_text_of_a_caffemodel(model: Model, tmp_path: Path) -> None:
+def test_read_model_a_net_as_text_of_a_caffemodel(model: Model, tmp_path: Path) -> None:
     """It has the parameters, weights of losses, and the phase in which it was saved."""
     weights = write_model(model, tmp_path / "out", about="", force=False)[1]
     load(model).save(str(weights))
@@ -146,7 +146,7 @@ def test_a_net_as_text_of_a_caffemodel(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-def test_layers_of_one_name_with_parameters_are_refused(tmp_path: Path) -> None:
+def test_read_model_layers_of_one_name_with_parameters_are_refused(tmp_path: Path) -> None:
     net, weights = tmp_path / "n.prototxt", tmp_path / "n.caffemodel"
     net.write_text(NET + 'layer { name: "relu" type: "ReLU" bottom: "conv" top: "r" }')
     caffe.Net(str(net), caffe.TEST).save(str(weights))
@@ -159,7 +159,7 @@ def test_layers_of_one_name_with_parameters_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.program
-def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
+def test_read_model_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
     net, weights = write_model(model, tmp_path / "m", about="", force=False)
     with pytest.raises(ProgramError, match=r"none\.prototxt: no such file"):
         read_model(tmp_path / "none.prototxt", weights)
@@ -174,7 +174,7 @@ def test_files_that_are_no_model(model: Model, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_refused(value: float, model: Model) -> None:
+def test_check_finite_numbers_that_are_not_finite_are_refused(value: float, model: Model) -> None:
     name = next(name for name, blobs in model.blobs.items() if len(blobs) == 2)
     spoilt = {**model.blobs, name: [model.blobs[name][0], np.full_like(model.blobs[name][1], value)]}
     with pytest.raises(

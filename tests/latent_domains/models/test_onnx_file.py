@@ -47,7 +47,7 @@ def saying(**values: object) -> Callable[[TensorProto], None]:
     return change
 
 
-def test_a_model_in_one_file_is_identified_by_it(tmp_path):
+def test_contents_sha256_a_model_in_one_file_is_identified_by_it(tmp_path):
     file = save(tmp_path / "net.onnx")
     assert read_onnx(file) == model() and contents_sha256(file) == sha256(file)
     other = tmp_path / "net.safetensors"
@@ -112,7 +112,7 @@ def test_tensors_of_attributes_subgraphs_functions_and_sparse_ones_count(tmp_pat
     assert contents_sha256(file) == before
 
 
-def test_numbers_of_four_bits_are_packed(tmp_path):
+def test_read_onnx_numbers_of_four_bits_are_packed(tmp_path):
     tensor = TensorProto(name="q", data_type=TensorProto.INT4, dims=[3], data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="q.bin")
     made = model()
@@ -151,7 +151,7 @@ def test_external_data_outside_the_models_folder_are_refused(tmp_path, how, read
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_links_to_files_within_the_folder_are_read(tmp_path, link):
+def test_read_onnx_links_to_files_within_the_folder_are_read(tmp_path, link):
     file = tmp_path / "net.onnx"
     data = with_external_data(model(), file)
     before = read_onnx(file), contents_sha256(file)
@@ -184,7 +184,7 @@ def test_external_data_that_are_missing_or_cut_short_are_named(tmp_path, read, s
 
 
 @pytest.mark.parametrize("how", ["missing", "truncated", "cut to nothing", "garbage", "a folder"])
-def test_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
+def test_read_onnx_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
     file = save(tmp_path / "net.onnx")
     data = file.read_bytes()
     if how in ("missing", "a folder"):
@@ -200,7 +200,7 @@ def test_a_file_that_is_no_onnx_model_is_named(tmp_path: Path, how: str):
 
 @pytest.mark.program
 @pytest.mark.parametrize("name", ["extract_features", "convert_torch"])
-def test_every_program_that_reads_a_model_refuses_what_lies_outside(tmp_path, name):
+def test_onnx_file_every_program_that_reads_a_model_refuses_what_lies_outside(tmp_path, name):
     file = tmp_path / "model" / "net.onnx"
     file.parent.mkdir()
     with_external_data(model(), file).rename(tmp_path / "data.bin")
@@ -211,7 +211,7 @@ def test_every_program_that_reads_a_model_refuses_what_lies_outside(tmp_path, na
     assert done.returncode == 1 and done.stderr == f"error: {said}\n" and names(tmp_path) == ["data.bin", "model"]
 
 
-def test_values_of_a_model():
+def test_runtime_values_of_a_model():
     made = model(outputs=("features", "classes"))
     runtime = Runtime(made.SerializeToString())
     assert runtime.inputs == {"pixels": ("N", 3, 8, 8)} and list(runtime.outputs) == ["features", "classes"]
@@ -224,7 +224,7 @@ def test_values_of_a_model():
         np.testing.assert_allclose(found[name][0], expected, rtol=0, atol=rounding(TERMS, expected))
 
 
-def test_failures_are_one_message():
+def test_runtime_failures_are_one_message():
     with pytest.raises(ProgramError, match=r"^x\.onnx: ONNX Runtime refuses the model: .*$"):
         Runtime(b"no model", name="x.onnx")
     with pytest.raises(ProgramError, match=r"^ONNX Runtime fails on pixels 1×4: .*$"):
@@ -232,7 +232,7 @@ def test_failures_are_one_message():
 
 
 @pytest.mark.program
-def test_nothing_is_told_to_the_makers_of_onnx_runtime(tmp_path):
+def test_onnx_file_nothing_is_told_to_the_makers_of_onnx_runtime(tmp_path):
     """It would lay an identifier of the machine and a database into the user's cache."""
     (tmp_path / "model.onnx").write_bytes(model().SerializeToString())
     (tmp_path / "home").mkdir()

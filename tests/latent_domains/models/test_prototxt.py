@@ -15,13 +15,13 @@ TEXTS = ["", "plain", 'a "quoted" one', "both \" and '", "back\\slash", '"\\"', 
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_names_and_other_texts_may_hold_any_character(text: str) -> None:
+def test_net_text_names_and_other_texts_may_hold_any_character(text: str) -> None:
     net = NetParameter(name=text)
     net.layer.add(name=text, type="Python", top=[text], python_param={"param_str": text})
     assert parse(net_text(text, net)) == net
 
 
-def test_json_is_written_without_backslashes() -> None:
+def test_net_text_json_is_written_without_backslashes() -> None:
     net = NetParameter()
     net.layer.add(type="Python", python_param={"param_str": '{"first": 0}'})
     assert """param_str: '{"first": 0}'""" in net_text("", net)
@@ -44,7 +44,7 @@ layer {{ name: "h" type: "ReLU" bottom: "data" top: "h" exclude {{ stage: "mine"
 """
 
 
-def test_layers_are_those_that_caffe_makes(tmp_path: Path) -> None:
+def test_for_phase_layers_are_those_that_caffe_makes(tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(RULES)
     built = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TEST)
     found = for_phase(parse(RULES), caffe.TEST, tmp_path / "net.prototxt")
@@ -54,7 +54,7 @@ def test_layers_are_those_that_caffe_makes(tmp_path: Path) -> None:
     assert list(again._layer_names) == list(built._layer_names)
 
 
-def test_layers_of_the_other_phase_are_those_that_caffe_makes(tmp_path: Path) -> None:
+def test_for_phase_layers_of_the_other_phase_are_those_that_caffe_makes(tmp_path: Path) -> None:
     (tmp_path / "net.prototxt").write_text(RULES)
     built = caffe.Net(str(tmp_path / "net.prototxt"), caffe.TRAIN)
     found = [layer.name for layer in for_phase(parse(RULES), caffe.TRAIN, tmp_path / "net.prototxt").layer]
@@ -66,7 +66,7 @@ def test_layers_of_the_other_phase_are_those_that_caffe_makes(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "shape", ["input_dim: 5 input_dim: 2 input_dim: 3 input_dim: 4", "input_shape { dim: 5 dim: 2 dim: 3 dim: 4 }"]
 )
-def test_inputs_of_older_files_become_layers(shape: str, tmp_path: Path) -> None:
+def test_net_text_inputs_of_older_files_become_layers(shape: str, tmp_path: Path) -> None:
     ip = "inner_product_param { num_output: 2 }"
     net, weights = tmp_path / "net.prototxt", tmp_path / "net.caffemodel"
     net.write_text(f'input: "x" {shape} layer {{ name: "ip" type: "InnerProduct" bottom: "x" top: "ip" {ip} }}')
@@ -78,7 +78,7 @@ def test_inputs_of_older_files_become_layers(shape: str, tmp_path: Path) -> None
     assert net_text("", model.net).count("input_param") == 1
 
 
-def test_old_layers_are_refused(tmp_path: Path) -> None:
+def test_for_phase_old_layers_are_refused(tmp_path: Path) -> None:
     net = parse('layers { name: "r" type: RELU bottom: "x" top: "r" }')
     expected = r"old\.prototxt: its layers are of Caffe's old format.*upgrade_net_proto_text"
     with pytest.raises(ProgramError, match=expected):

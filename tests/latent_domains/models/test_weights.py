@@ -74,7 +74,7 @@ def caffe_takes(tmp_path: Path, weights: Path) -> bool:
 
 
 @pytest.mark.parametrize(("form", "double"), [("V2", False), ("V2", True), ("V1", False), ("V1", True)])
-def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, form, double):
+def test_check_weights_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, form, double):
     weights = write(tmp_path, model(form, double=double))
     assert check_weights(weights, [net]) == Fit(("conv", "ip"), (), ())
     assert check_weights(weights, [net], ["ip"]) == Fit(("conv", "ip"), (), ())
@@ -85,7 +85,7 @@ def test_every_format_is_accepted_and_loaded_to_the_same_numbers(net, tmp_path, 
 
 
 @pytest.mark.program
-def test_layers_that_are_missing_are_told(net, tmp_path):
+def test_check_weights_layers_that_are_missing_are_told(net, tmp_path):
     param = model()
     del param.layer[0]
     param.layer.add(name="fc8", blobs=[blob(np.zeros((1000, 4096)))])
@@ -110,7 +110,7 @@ layer { name: "e" type: "Eltwise" bottom: "conv_a" bottom: "conv_b" top: "e" elt
 
 @pytest.mark.program
 @pytest.mark.parametrize(("bias", "owner"), [("b", "conv_a"), ("b", "conv_b"), ("other", "conv_a")])
-def test_a_layer_that_shares_all_its_parameters_with_a_loaded_one_is_loaded(bias, owner, tmp_path):
+def test_check_weights_a_layer_that_shares_all_its_parameters_with_a_loaded_one_is_loaded(bias, owner, tmp_path):
     """As of siamese branches, of which one was trained; Caffe gives the other one the same."""
     file = tmp_path / "net.prototxt"
     file.write_text(SHARED.replace("BIAS", bias))
@@ -140,7 +140,7 @@ def test_weights_of_another_net_are_refused(net, tmp_path):
 
 @pytest.mark.program
 @pytest.mark.parametrize("form", ["V2", "V1"])
-def test_a_blob_of_another_shape_is_named(net, tmp_path, form):
+def test_check_weights_a_blob_of_another_shape_is_named(net, tmp_path, form):
     param = model(form)
     layer = (param.layer if form == "V2" else param.layers)[1]
     layer.blobs[0].CopyFrom(blob(np.zeros((7, 64)), legacy=form == "V1"))
@@ -167,7 +167,7 @@ def change(param: NetParameter, how: str) -> str:
 
 @pytest.mark.program
 @pytest.mark.parametrize("how", ["fewer blobs", "no data", "same layer twice"])
-def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
+def test_check_weights_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
     param = model()
     message = change(param, how)
     weights = write(tmp_path, param)
@@ -184,7 +184,7 @@ def test_what_caffe_refuses_is_refused_with_a_message(net, tmp_path, how):
         (b"\x89HDF\r\n\x1a\n" + bytes(100), "an HDF5 file, expected a binary caffemodel"),
     ],
 )
-def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
+def test_check_weights_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
     weights = tmp_path / "weights"
     weights.write_bytes(data)
     with pytest.raises(ProgramError, match=f"weights: .*{message}"):
@@ -193,7 +193,7 @@ def test_a_file_of_another_kind_is_explained(net, tmp_path, data, message):
 
 @pytest.mark.program
 @pytest.mark.parametrize("kind", [nvidia_weights.DOUBLE, nvidia_weights.FLOAT, nvidia_weights.HALF])
-def test_numbers_where_nvidias_caffe_saves_them_are_read_exactly(net, tmp_path, kind):
+def test_check_weights_numbers_where_nvidias_caffe_saves_them_are_read_exactly(net, tmp_path, kind):
     param = model()
     del param.layer[1].blobs[1]
     param.layer[1].blobs.append(blob(np.arange(5)))  # a part of them in Caffe's own place
@@ -215,12 +215,12 @@ def test_numbers_where_nvidias_caffe_saves_them_are_read_exactly(net, tmp_path, 
     assert all(np.array_equal(found, wanted.ravel()) for found, wanted in zip(in_file, expected, strict=True))
 
 
-def test_a_file_of_stock_caffe_is_left_where_it_is(tmp_path):
+def test_for_caffe_a_file_of_stock_caffe_is_left_where_it_is(tmp_path):
     with for_caffe(write(tmp_path, model(double=True))) as file:
         assert file == tmp_path / "weights.caffemodel"
 
 
-def test_numbers_of_nvidias_that_are_none_are_named(net, tmp_path):
+def test_read_layers_numbers_of_nvidias_that_are_none_are_named(net, tmp_path):
     param = model()
     nvidia_weights.pack(param.layer[1].blobs[1], nvidia_weights.INT)
     weights = write(tmp_path, param)
@@ -243,7 +243,7 @@ STATISTICS = {
 
 @pytest.mark.parametrize("kind", STATISTICS)
 @pytest.mark.parametrize("which", [0, 1])
-def test_averages_are_not_taken_for_sums(tmp_path, kind, which):
+def test_check_weights_averages_are_not_taken_for_sums(tmp_path, kind, which):
     """Caffe takes statistics whose divisor is 0 for none: it would divide by √ε."""
     text, shape, rows = STATISTICS[kind]
     with as_file(parse(DATA + text)) as file:

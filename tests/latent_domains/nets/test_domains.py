@@ -10,7 +10,7 @@ from tests.latent_domains.nets.experiments import nets_of
 from tests.latent_domains.nets.graphs import layers
 
 
-def test_each_branch_decides_about_its_own_rows():
+def test_domains_each_branch_decides_about_its_own_rows():
     net = layers(nets_of("office_caltech")[1]["train"])
     assert list(net["w_source"].bottom) == ["domain_fc"] and '"first": 0' in net["w_source"].python_param.param_str
     assert list(net["w_target"].bottom) == ["target_domain_fc"]
@@ -23,13 +23,13 @@ def test_each_branch_decides_about_its_own_rows():
 
 
 @pytest.mark.parametrize("phase", ["test_webcam", "test_dslr", "deploy"])
-def test_several_targets_need_their_branch_in_tests_too(phase):
+def test_domains_several_targets_need_their_branch_in_tests_too(phase):
     net = layers(nets_of("office_caltech")[1][phase])
     assert "target_domain_fc" in net and "domain_fc" not in net
     assert {tuple(layer.bottom)[1:] for layer in net.values() if kind(layer) == "MDALayer"} == {("w_target",)}
 
 
-def test_an_undivided_source_is_one_stream_of_unknown_domains():
+def test_domains_an_undivided_source_is_one_stream_of_unknown_domains():
     experiment, nets = nets_of("pacs", undivided=True)
     net = layers(nets["train"])
     data = {name: layer.data_param for name, layer in net.items() if layer.type == "Data"}
@@ -40,7 +40,7 @@ def test_an_undivided_source_is_one_stream_of_unknown_domains():
     assert experiment.k == 3 and '"num_domains": 4' in net["w_source"].python_param.param_str
 
 
-def test_equal_classes_are_drawn_by_numbers_of_records_with_their_domain_labels_in_step():
+def test_domains_equal_classes_are_drawn_by_numbers_of_records_with_their_domain_labels_in_step():
     files = {"amazon": "records/a.txt", "dslr": "records/d.txt"}
     labels = {"amazon": "known/a", "dslr": "known/d"}
     made = {
@@ -57,7 +57,7 @@ def test_equal_classes_are_drawn_by_numbers_of_records_with_their_domain_labels_
         nets_of("office31", equal_classes=True)
 
 
-def test_known_domain_labels_are_read_in_step_with_their_images():
+def test_domains_known_domain_labels_are_read_in_step_with_their_images():
     lmdbs = {"amazon": "known/a", "dslr": "known/d"}
     net = layers(nets_of("office31", known_share=0.05, domain_label_lmdbs=lmdbs)[1]["train"])
     for source in lmdbs:
@@ -70,7 +70,7 @@ def shuffle_seeds(net: str) -> dict[str, int]:
     return {name: param.shuffle_seed for name, param in data.items() if param.HasField("shuffle_seed")}
 
 
-def test_each_domain_has_an_order_of_its_own_and_its_domain_labels_the_same():
+def test_domains_each_domain_has_an_order_of_its_own_and_its_domain_labels_the_same():
     labels = {source: f"labels/{source}" for source in ("art_painting", "cartoon", "photo")}
     experiment, nets = nets_of("pacs", known_share=0.05, domain_label_lmdbs=labels)
     seeds = shuffle_seeds(nets["train"])
@@ -80,19 +80,19 @@ def test_each_domain_has_an_order_of_its_own_and_its_domain_labels_the_same():
     assert not shuffle_seeds(nets["test"])
 
 
-def test_methods_of_a_seed_share_the_order_of_the_images():
+def test_domains_methods_of_a_seed_share_the_order_of_the_images():
     orders = {method: shuffle_seeds(nets_of("pacs", method)[1]["train"]) for method in ("dial", "mda", "source_only")}
     assert orders["mda"] == orders["dial"] == orders["source_only"] | {"data_sketch": orders["dial"]["data_sketch"]}
     ghosts, other = (shuffle_seeds(nets_of("pacs", "ghost_w", seed=seed)[1]["train"]) for seed in (0, 1))
     assert orders["dial"].items() < ghosts.items() and len({*ghosts.values(), *other.values()}) == 2 * 7
 
 
-def test_the_order_of_the_lmdbs_is_stock_caffes():
+def test_domains_the_order_of_the_lmdbs_is_stock_caffes():
     assert not shuffle_seeds(nets_of("pacs", data_order="stored")[1]["train"])
     assert not shuffle_seeds(nets_of("digits")[1]["train"])
 
 
-def test_a_source_called_target_has_another_w_than_the_targets():
+def test_domains_a_source_called_target_has_another_w_than_the_targets():
     demo = DATASETS["demo"]
     names = ("target", "target_logits")
     data = replace(demo, domains=(*names, "other"), sources=names, targets=("other",))

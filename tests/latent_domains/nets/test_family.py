@@ -60,12 +60,12 @@ def losses(net: caffe_pb2.NetParameter) -> dict[str, float]:
         ),
     ],
 )
-def test_loss_terms_are_those_of_equation_7(method, options, expected):
+def test_family_loss_terms_are_those_of_equation_7(method, options, expected):
     assert losses(parse(nets_of(method, **options)[1]["train"])) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_layer_with_parameters_is_normalised(method):
+def test_family_every_layer_with_parameters_is_normalised(method):
     layers = parse(nets_of(method)[1]["train"]).layer
     norm = "BatchNorm" if method == "source_only" else "MDALayer"
     normalised = {layer.bottom[0] for layer in layers if kind(layer) == norm and not layer.name.startswith("domain")}
@@ -74,7 +74,7 @@ def test_every_layer_with_parameters_is_normalised(method):
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method not in CONTROLS])
 @pytest.mark.parametrize("sources", [("mnist",), ("mnist", "mnistm")])
-def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
+def test_family_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
     _, nets = nets_of(method, tiny_data, sources=sources)
     train = load(nets["train"], tmp_path, caffe.TRAIN)
     outputs = train.forward()
@@ -97,7 +97,7 @@ def test_nets_train_and_test_in_caffe(method, sources, tiny_data, tmp_path):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
-def test_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(k, tiny_data, tmp_path):
+def test_family_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(k, tiny_data, tmp_path):
     _, nets = nets_of("mda", tiny_data, k=k)
     net = load(nets["train"], tmp_path, caffe.TRAIN)
     net.forward()
@@ -112,7 +112,7 @@ def test_w_of_mda_is_the_branchs_softmax_for_sources_and_one_hot_for_the_target(
 
 
 @pytest.mark.parametrize("held", [False, True])
-def test_permuted_w_stays_in_its_class_and_source_and_gradients_find_their_row(held, tiny_data, tmp_path):
+def test_family_permuted_w_stays_in_its_class_and_source_and_gradients_find_their_row(held, tiny_data, tmp_path):
     settings = {"branch_norm": "logits", "lambda_d": 0.0, "no_w_gradient": held}
     net = load(nets_of("mda", tiny_data, permuted_w=True, **settings)[1]["train"], tmp_path, caffe.TRAIN)
     net.forward()
@@ -129,7 +129,7 @@ def test_permuted_w_stays_in_its_class_and_source_and_gradients_find_their_row(h
 
 
 @pytest.mark.parametrize(("method", "columns"), [("dial", [0, 0, 1]), ("multi_source", [0, 1, 2])])
-def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
+def test_family_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
     experiment, nets = nets_of(method, tiny_data)
     net = load(nets["train"], tmp_path, caffe.TRAIN)
     net.forward()
@@ -138,7 +138,7 @@ def test_w_of_known_domains_is_one_hot(method, columns, tiny_data, tmp_path):
 
 @pytest.mark.parametrize("method", CONTROLS)
 @pytest.mark.parametrize("k", [2, 3])
-def test_w_of_a_control_is_what_its_labels_say(method, k, tiny_data, tmp_path):
+def test_family_w_of_a_control_is_what_its_labels_say(method, k, tiny_data, tmp_path):
     """Those of ghost parts come in orders of their own: each image meets another one in each epoch."""
     labels = {"mnist": [i % k for i in range(48)], "mnistm": [(i + 1) % k for i in range(48)]}
     for source, values in labels.items():
@@ -162,7 +162,7 @@ def test_w_of_a_control_is_what_its_labels_say(method, k, tiny_data, tmp_path):
     assert "domains" not in nets and not [name for name in net.params if name.startswith("domain")]
 
 
-def test_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path):
+def test_family_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path):
     labels = {"mnist": [0, UNKNOWN] * 24, "mnistm": [UNKNOWN, 1] * 24}
     for source, values in labels.items():
         write_domain_labels(tmp_path / source, values)
@@ -181,7 +181,7 @@ def test_known_domain_labels_fix_w_and_reach_the_domain_loss(tiny_data, tmp_path
     assert outputs["entropy_domain"] == pytest.approx(entropy[known < 0].mean(), abs=1e-5)
 
 
-def test_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path):
+def test_family_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path):
     _, nets = nets_of("mda", tiny_data, k=3, lambda_b=0.3)
     net = load(nets["train"], tmp_path, caffe.TRAIN)
     outputs = net.forward()
@@ -193,7 +193,7 @@ def test_balance_term_is_the_entropy_of_the_mean_assignment(tiny_data, tmp_path)
     assert np.abs(net.params["domain_fc4"][0].diff).max() > 0
 
 
-def test_domain_label_lmdbs_must_fit_the_known_share():
+def test_family_domain_label_lmdbs_must_fit_the_known_share():
     with pytest.raises(ValueError, match="domain_label_lmdbs"):
         nets_of("mda", known_share=0.5)
     with pytest.raises(ValueError, match="domain_label_lmdbs"):
@@ -211,7 +211,7 @@ def test_domain_label_lmdbs_must_fit_the_known_share():
         ("office_caltech_fc7", (0.2, 0.2, 0.5), 0, [], 1),
     ],
 )
-def test_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
+def test_family_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
     sources = make_experiment(dataset, "mda").sources
     known = {source: f"known/{source}" for source in sources}
     experiment, nets = experiments.nets_of(dataset, known_share=0.1, domain_label_lmdbs=known)
@@ -238,7 +238,7 @@ def test_loss_weights_crops_and_means(dataset, lambdas, crop, mean, scale):
         ("pacs_lite0", {"branch_input": "early"}),
     ],
 )
-def test_running_averages_and_eps(dataset, options):
+def test_family_running_averages_and_eps(dataset, options):
     for method, chosen in (("mda", options), ("source_only", {})):
         for layer in parse(experiments.nets_of(dataset, method, **chosen)[1]["train"]).layer:
             if kind(layer) == "MDALayer":
@@ -249,7 +249,7 @@ def test_running_averages_and_eps(dataset, options):
                 assert p.moving_average_fraction == pytest.approx(0.95) and p.eps == pytest.approx(1e-5)
 
 
-def test_only_training_images_are_mirrored_and_only_where_the_paper_does():
+def test_family_only_training_images_are_mirrored_and_only_where_the_paper_does():
     for dataset, mirrored in (("pacs", True), ("office31", False)):
         _, nets = experiments.nets_of(dataset)
         for name in ("train", "test"):

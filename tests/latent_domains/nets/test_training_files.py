@@ -51,14 +51,14 @@ def test_committed_file_is_what_the_generator_writes(path):
     assert (ROOT / path).read_text() == KEPT[path], f"{path}: run python -m tools.nets"
 
 
-def test_there_is_a_hash_of_every_net_that_is_not_committed():
+def test_training_files_there_is_a_hash_of_every_net_that_is_not_committed():
     hashes = dict(reversed(line.split("  ")) for line in KEPT[HASHES].splitlines()[1:])
     assert set(hashes) == set(FILES) - set(KEPT) and len(hashes) > 50
     assert all(len(digest) == 64 for digest in hashes.values())
     assert set(KEPT) - set(FILES) == {HASHES}
 
 
-def test_nothing_else_is_committed_beside_them():
+def test_training_files_nothing_else_is_committed_beside_them():
     found = {str(file.relative_to(ROOT)) for folder in ("prototxt", "solvers") for file in (ROOT / folder).rglob("*.*")}
     assert found == set(KEPT)
 
@@ -75,7 +75,7 @@ def test_nothing_else_is_committed_beside_them():
         ("pacs_lite0", (0.001, 1200, 900, 1e-6, "GPU")),
     ],
 )
-def test_schedules_are_the_papers(name, schedule):
+def test_training_files_schedules_are_the_papers(name, schedule):
     solver = text_format.Parse(FILES[f"solvers/{name}.prototxt"], caffe_pb2.SolverParameter())
     mode = solver.SolverMode.Name(solver.solver_mode)
     found = (solver.base_lr, solver.max_iter, solver.stepsize, solver.weight_decay)
@@ -95,14 +95,14 @@ def test_schedules_are_the_papers(name, schedule):
         ("pacs_lite0", "lite0_mda4"),
     ],
 )
-def test_solvers_name_the_weights_they_begin_from(name, weights):
+def test_training_files_solvers_name_the_weights_they_begin_from(name, weights):
     """Without these AlexNet's convolutions, which are not trained, would stay random in silence."""
     solver = text_format.Parse(FILES[f"solvers/{name}.prototxt"], caffe_pb2.SolverParameter())
     assert list(solver.weights) == ([f"data/weights/{weights}.caffemodel"] if weights else [])
 
 
 @pytest.mark.parametrize("stem", EXPERIMENTS)
-def test_a_test_pass_covers_the_published_images(stem):
+def test_training_files_a_test_pass_covers_the_published_images(stem):
     experiment = EXPERIMENTS[stem]
     data = experiment.data
     for name, target in experiment.task.tests.items():
@@ -113,7 +113,7 @@ def test_a_test_pass_covers_the_published_images(stem):
 
 
 @pytest.mark.parametrize("stem", EXPERIMENTS)
-def test_shared_layers_have_the_same_names_and_settings(stem):
+def test_training_files_shared_layers_have_the_same_names_and_settings(stem):
     experiment = EXPERIMENTS[stem]
     trained = {layer.name: layer for layer in net_of(f"{stem}_train.prototxt").layer}
     for name in (*experiment.task.tests, "deploy", "domains"):
@@ -135,7 +135,7 @@ def test_shared_layers_have_the_same_names_and_settings(stem):
 
 
 @pytest.mark.parametrize("stem", EXPERIMENTS)
-def test_no_path_leads_from_target_labels_to_a_loss(stem):
+def test_training_files_no_path_leads_from_target_labels_to_a_loss(stem):
     experiment, net = EXPERIMENTS[stem], net_of(f"{stem}_train.prototxt")
     data = experiment.data
     targets = {f"data/{data.train_lmdb(t)}" for t in experiment.targets} if experiment.method.sees_target else set()
@@ -152,7 +152,7 @@ def test_no_path_leads_from_target_labels_to_a_loss(stem):
 
 
 @pytest.mark.parametrize("path", [path for path in NETS if path.endswith("_deploy.prototxt")])
-def test_deploy_nets_have_no_branch_unless_targets_are_latent(path):
+def test_training_files_deploy_nets_have_no_branch_unless_targets_are_latent(path):
     experiment = EXPERIMENTS[path.removesuffix("_deploy.prototxt")]
     branch = {layer.name for layer in net_of(path).layer if layer.name.startswith(("domain_", "target_domain_", "w"))}
     assert bool(branch) == experiment.method.has_target_branch
@@ -163,7 +163,7 @@ def test_deploy_nets_have_no_branch_unless_targets_are_latent(path):
 
 
 @pytest.mark.parametrize("path", NETS)
-def test_only_statistics_and_frozen_layers_have_no_learning_rate(path):
+def test_training_files_only_statistics_and_frozen_layers_have_no_learning_rate(path):
     frozen = {"conv1", "conv2", "conv3", "conv4", "conv5"} if "/alexnet/" in path else set()
     frozen |= {"fc6", "fc7"} if path == FC7_NET else set()
     for layer in net_of(path).layer:
@@ -213,7 +213,7 @@ OF_A_KIND = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", [path for path in NETS if path.startswith(OF_A_KIND)])
-def test_caffe_loads_the_default_nets(path, root, monkeypatch):
+def test_committed_caffe_loads_the_default_nets(path, root, monkeypatch):
     monkeypatch.chdir(root)
     net = open_net(net_of(path), caffe.TRAIN if path.endswith("_train.prototxt") else caffe.TEST)
     order = [name for name in net._layer_names if "_split" not in name]
@@ -225,7 +225,7 @@ def test_caffe_loads_the_default_nets(path, root, monkeypatch):
 
 @pytest.mark.program
 @pytest.mark.parametrize("path", SOLVERS)
-def test_caffe_loads_every_committed_solver(path, root, monkeypatch, tmp_path):
+def test_committed_caffe_loads_every_committed_solver(path, root, monkeypatch, tmp_path):
     monkeypatch.chdir(root)
     solver = text_format.Parse(FILES[path], caffe_pb2.SolverParameter())
     solver.solver_mode = solver.CPU

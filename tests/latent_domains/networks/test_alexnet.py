@@ -37,7 +37,7 @@ def test_alexnet_up_to_fc7_is_bvlcs():
 
 @pytest.mark.parametrize("dataset", ["office31", "office_caltech", "office31_fc7", "office_caltech_fc7"])
 @pytest.mark.parametrize("method", METHODS)
-def test_what_learns_in_alexnet(dataset, method):
+def test_alexnet_what_learns_in_alexnet(dataset, method):
     experiment, nets = nets_of(dataset, method)
     found = learners(parse(nets["train"]))
     expected = {}
@@ -108,12 +108,12 @@ def test_features_are_normalised_and_nothing_below_is_left(dataset):
 
 
 @pytest.mark.program
-def test_a_net_on_fc7_features_trains_with_known_domain_labels(features, tmp_path):
+def test_alexnet_a_net_on_fc7_features_trains_with_known_domain_labels(features, tmp_path):
     train(make_experiment("office31_fc7", "mda", known_share=0.05, **QUICK), tmp_path / "run", features)
 
 
 @pytest.mark.program
 @pytest.mark.parametrize("targets", [("webcam", "dslr"), ("amazon",)])
-def test_a_net_on_fc7_features_trains_with_one_target_or_two(targets, features, tmp_path):
+def test_alexnet_a_net_on_fc7_features_trains_with_one_target_or_two(targets, features, tmp_path):
     experiment = make_experiment("office_caltech_fc7", "mda", targets=targets, **QUICK)
     train(experiment, tmp_path / "run", features, caffe_test=True)

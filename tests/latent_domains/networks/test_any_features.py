@@ -13,7 +13,7 @@ DATASET = "pacs_lite0"
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_trunk_sees_the_final_features_alone(method):
+def test_any_features_the_trunk_sees_the_final_features_alone(method):
     _, nets = nets_of(DATASET, method)
     for name in ("train", "test", "deploy"):
         net = layers(nets[name])
@@ -31,7 +31,7 @@ def test_the_trunk_sees_the_final_features_alone(method):
         ("paper", ["features_mda", "features_scale", "relu", "classifier", "classifier_mda", "classifier_scale"]),
     ],
 )
-def test_the_heads(head, expected):
+def test_any_features_the_heads(head, expected):
     _, nets = nets_of(DATASET, "dial", head=head)
     net = layers(nets["train"])
     first = list(net).index("features_mda")
@@ -39,7 +39,7 @@ def test_the_heads(head, expected):
     assert net["classifier"].inner_product_param.bias_term is (head == "linear")
 
 
-def test_the_mean_prediction_of_the_target_has_a_loss():
+def test_any_features_the_mean_prediction_of_the_target_has_a_loss():
     net = layers(nets_of(DATASET, "dial", lambda_m=0.3)[1]["train"])
     assert list(net["mean_entropy_class"].loss_weight) == pytest.approx([-0.3])
     assert list(net["mean_entropy_class"].bottom) == ["scores_target"]
@@ -48,7 +48,7 @@ def test_the_mean_prediction_of_the_target_has_a_loss():
 
 @pytest.mark.parametrize("branch_norm", BRANCH_NORMS)
 @pytest.mark.parametrize("share", [0.0, 0.05])
-def test_what_the_branch_reads(branch_norm, share):
+def test_any_features_what_the_branch_reads(branch_norm, share):
     labels = (
         {f"{part}": f"labels/{part}" for part in make_experiment(DATASET, "mda").task.source_inputs} if share else None
     )
@@ -67,14 +67,14 @@ def test_what_the_branch_reads(branch_norm, share):
 
 @pytest.mark.parametrize("name", ["deploy", "domains"])
 @pytest.mark.parametrize("source", ["final", "early"])
-def test_nets_fold_into_stock_layers(name, source):
+def test_any_features_nets_fold_into_stock_layers(name, source):
     _, nets = nets_of(DATASET, branch_input=source, branch_norm="logits")
     done = tried(trained(parse(nets[name])), rows=2)
     assert not {"BatchNorm", "Python"} & {layer.type for layer in done.folded.model.net.layer}
 
 
 @pytest.mark.program
-def test_a_net_on_features_trains_without_a_branch(lite0_features, tmp_path):
+def test_any_features_a_net_on_features_trains_without_a_branch(lite0_features, tmp_path):
     train(make_experiment(DATASET, "source_only", **QUICK), tmp_path / "run", lite0_features)
 
 
@@ -82,7 +82,7 @@ def test_a_net_on_features_trains_without_a_branch(lite0_features, tmp_path):
 @pytest.mark.parametrize(
     ("source", "options"), [("final", {"known_share": 0.05}), ("early", {"no_w_gradient": True})], ids=str
 )
-def test_a_branch_on_features_trains(source, options, lite0_features, tmp_path):
+def test_any_features_a_branch_on_features_trains(source, options, lite0_features, tmp_path):
     experiment = make_experiment(DATASET, "mda", branch_input=source, branch_norm="logits", **options, **QUICK)
     record = train(experiment, tmp_path / "run", lite0_features)
     assert record["domain_usage"]["images"] == 42

@@ -33,7 +33,7 @@ def batch_norms(dataset: str, branch_norm: str, **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("dataset", BRANCH)
-def test_what_is_normalised(dataset: str) -> None:
+def test_blocks_what_is_normalised(dataset: str) -> None:
     *inside, classifier = BRANCH[dataset]
     net = layers(nets_of(dataset, branch_norm="centred")[1]["train"])
     features = net["domain_centred"].bottom[0]
@@ -46,7 +46,7 @@ def test_what_is_normalised(dataset: str) -> None:
     assert batch_norms(dataset, "logits") == [*own, classifier]
 
 
-def test_conv1_has_a_bias_for_the_branch_alone() -> None:
+def test_blocks_conv1_has_a_bias_for_the_branch_alone() -> None:
     without, with_bias = (layers(nets_of("digits", conv1_bias=bias)[1]["train"]) for bias in (False, True))
     changed = [name for name in without if without[name] != with_bias[name]]
     assert changed == ["conv1"] and with_bias["conv1"].convolution_param.bias_term
@@ -54,7 +54,7 @@ def test_conv1_has_a_bias_for_the_branch_alone() -> None:
 
 
 @pytest.mark.parametrize("branch_norm", ["centred", "logits"])
-def test_target_branches_alike(branch_norm: str) -> None:
+def test_blocks_target_branches_alike(branch_norm: str) -> None:
     _, nets = nets_of("office_caltech", branch_norm=branch_norm)
     found = batch_norms("office_caltech", branch_norm)
     assert len(found) == 2 and found[1].replace("target_", "") == found[0]
@@ -82,7 +82,7 @@ def test_logits_are_centred_over_the_source_rows_and_feed_w_and_the_entropy(
 
 
 @pytest.mark.parametrize("branch_norm", ["layers", "centred", "logits"])
-def test_the_domain_net_has_the_running_statistics(branch_norm: str, tiny_data: Path, tmp_path: Path) -> None:
+def test_blocks_the_domain_net_has_the_running_statistics(branch_norm: str, tiny_data: Path, tmp_path: Path) -> None:
     """After one iteration they are the batch's, with an unbiased variance."""
     _, nets = nets_of("digits", data=tiny_data, branch_norm=branch_norm, batch_size=100)
     for name, text in nets.items():
@@ -98,7 +98,9 @@ def test_the_domain_net_has_the_running_statistics(branch_norm: str, tiny_data: 
 
 
 @pytest.mark.parametrize("blocked", [False, True])
-def test_the_gradient_through_w_can_be_kept_from_the_branch(blocked: bool, tiny_data: Path, tmp_path: Path) -> None:
+def test_blocks_the_gradient_through_w_can_be_kept_from_the_branch(
+    blocked: bool, tiny_data: Path, tmp_path: Path
+) -> None:
     """Without h_D nothing else moves the domain classifier."""
     options = {"lambda_d": 0.0, "no_w_gradient": blocked, "batch_size": BATCH}
     _, nets = nets_of("digits", data=tiny_data, **options)
@@ -112,7 +114,7 @@ def test_the_gradient_through_w_can_be_kept_from_the_branch(blocked: bool, tiny_
 
 @pytest.mark.parametrize("branch_norm", ["layers", "centred", "logits"])
 @pytest.mark.parametrize("dataset", ["digits", "office31_fc7"])
-def test_domain_nets_fold_into_stock_layers(dataset: str, branch_norm: str) -> None:
+def test_blocks_domain_nets_fold_into_stock_layers(dataset: str, branch_norm: str) -> None:
     options = {"domain_gain": 2.0} if branch_norm == "logits" else {}
     _, nets = nets_of(dataset, branch_norm=branch_norm, **options)
     done = tried(trained(parse(nets["domains"])), rows=2)

@@ -21,7 +21,7 @@ from tests.training import train_here
 LITE0 = {"network": "lite0", "image_size": 64}
 
 
-def test_every_bn_but_conv1s_is_mda_with_the_nets_own_epsilon():
+def test_layers_every_bn_but_conv1s_is_mda_with_the_nets_own_epsilon():
     net = layers(nets_of("pacs", **LITE0)[1]["train"])
     parts = [
         f"{b.name}_{part}"
@@ -44,7 +44,7 @@ def test_every_bn_but_conv1s_is_mda_with_the_nets_own_epsilon():
     assert all(list(layer.bottom) == list(layer.top) for layer in clips.values())
 
 
-def test_strides_of_2_pad_as_tensorflow_does():
+def test_lite0_strides_of_2_pad_as_tensorflow_does():
     net = layers(nets_of("pacs", **LITE0)[1]["deploy"])
     found = {}
     for name, layer in net.items():
@@ -60,7 +60,7 @@ def test_strides_of_2_pad_as_tensorflow_does():
     }
 
 
-def test_the_branch_is_resnets_on_conv1():
+def test_lite0_the_branch_is_resnets_on_conv1():
     net, of_resnet = (layers(nets_of("pacs", **options)[1]["train"]) for options in (LITE0, {}))
     branch = [name for name in net if name.startswith("domain_")]
     assert branch == [name for name in of_resnet if name.startswith("domain_")] and "domain_fc" in branch
@@ -69,7 +69,7 @@ def test_the_branch_is_resnets_on_conv1():
         assert net[name].convolution_param == of_resnet[name].convolution_param
 
 
-def test_gradients_stop_where_relu6_is_flat():
+def test_lite0_gradients_stop_where_relu6_is_flat():
     """And go on where it is not, though it works in place: of conv1's channels some are below 0, some above 6."""
     definition = deploy_net(make_experiment("pacs", "source_only", **LITE0)).to_proto()
     definition.force_backward = True
@@ -90,14 +90,14 @@ def test_gradients_stop_where_relu6_is_flat():
     ("method", "options"),
     [("source_only", {}), ("mda", {"branch_norm": "logits", "k_target": 2})],
 )
-def test_it_trains(method, options, small_pictures, tmp_path):
+def test_lite0_it_trains(method, options, small_pictures, tmp_path):
     record = train(make_experiment("pacs", method, **QUICK, **LITE0, **options), tmp_path / "run", small_pictures)
     net = record["experiment"]["net"]
     assert (net["network"], net["image_size"]) == ("lite0", 64)
 
 
 @pytest.mark.program
-def test_a_run_from_imagenets_weights_is_exported_and_predicts(small_pictures, tmp_path):
+def test_lite0_a_run_from_imagenets_weights_is_exported_and_predicts(small_pictures, tmp_path):
     """With `caffe train`, from the weights that get_weights leaves."""
     done = program("get_weights", "lite0", "--out", tmp_path)
     assert done.returncode == 0, done.stderr

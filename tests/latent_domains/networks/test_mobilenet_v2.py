@@ -121,7 +121,7 @@ def assert_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
         assert np.abs(found[name] - values).max() <= 1e-4 * np.abs(values).max(), name
 
 
-def test_every_bn_but_conv1s_is_mda() -> None:
+def test_mobilenet_v2_every_bn_but_conv1s_is_mda() -> None:
     net = layers(nets_of("pacs", network="mobilenet_v2")[1]["train"])
     own = {name: layer for name, layer in net.items() if not name.startswith("domain_")}
     convolutions = [name for name, layer in own.items() if layer.type == "Convolution"]
@@ -134,7 +134,7 @@ def test_every_bn_but_conv1s_is_mda() -> None:
     assert not any(layer.convolution_param.pad_end for layer in own.values())
 
 
-def test_tensors_and_reference_are_pytorchs(net, checkpoint, pixels, expected) -> None:
+def test_mobilenet_v2_tensors_and_reference_are_pytorchs(net, checkpoint, pixels, expected) -> None:
     found = read_checkpoint(checkpoint, head=True)
     state = {name: tuple(value.shape) for name, value in net.state_dict().items() if "num_batches" not in name}
     assert {name: values.shape for name, values in found.values.items()} == state and found.network is MOBILENET_V2
@@ -144,7 +144,7 @@ def test_tensors_and_reference_are_pytorchs(net, checkpoint, pixels, expected) -
 
 
 @pytest.mark.program
-def test_a_checkpoint_becomes_caffes_and_onnx(checkpoint, pixels, expected, tmp_path, monkeypatch) -> None:
+def test_mobilenet_v2_a_checkpoint_becomes_caffes_and_onnx(checkpoint, pixels, expected, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(compare, "NOISE", 1)
     out = tmp_path / "net"
     done = program("convert_torch", checkpoint, out)
@@ -167,7 +167,7 @@ def test_a_checkpoint_becomes_caffes_and_onnx(checkpoint, pixels, expected, tmp_
 
 
 @pytest.mark.program
-def test_own_pictures_are_adapted_to_from_a_checkpoint(checkpoint, tmp_path, monkeypatch) -> None:
+def test_mobilenet_v2_own_pictures_are_adapted_to_from_a_checkpoint(checkpoint, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(compare, "NOISE", 1)
     pictures, out = draw(tmp_path / "pictures", 4), tmp_path / "out"
     domains = ("--source", pictures / "photo", "--source", pictures / "cartoon", "--target", pictures / "sketch")

@@ -28,7 +28,7 @@ def test_converted_net_is_the_trained_one_up_to_its_features(method, layer, num_
 
 
 @pytest.mark.parametrize("layers", DEPTHS)
-def test_layers_are_counted_as_their_net_is_called(layers):
+def test_blocks_layers_are_counted_as_their_net_is_called(layers):
     net = converted_net(resnet_of(layers), "bn", 0, 10).to_proto()
     shortcuts = [layer for layer in net.layer if layer.name.endswith("_branch1") and layer.type == "Convolution"]
     weighted = [layer for layer in net.layer if layer.type in ("Convolution", "InnerProduct")]
@@ -40,7 +40,7 @@ def test_layers_are_counted_as_their_net_is_called(layers):
     assert strided == {"conv1"} | {f"res{stage}a_branch{part}" for stage in "345" for part in ("1", three)}
 
 
-def test_a_stage_of_more_blocks_than_letters_is_named_as_he_et_al_did():
+def test_blocks_a_stage_of_more_blocks_than_letters_is_named_as_he_et_al_did():
     names = [name for _, _, name in blocks(DEPTHS[152])]
     assert names[:4] == ["2a", "2b", "2c", "3a"] and names[11:14] == ["4a", "4b1", "4b2"] and names[46] == "4b35"
     assert len(set(names)) == len(names) == 50
@@ -51,7 +51,7 @@ RESIDUAL = [f"{stage}{block}_branch{part}" for stage in "2345" for block in "ab"
 ]
 
 
-def test_every_bn_of_resnet_but_conv1s_is_mda():
+def test_resnet_every_bn_of_resnet_but_conv1s_is_mda():
     net = layers(nets_of("pacs")[1]["train"])
     mda = {name for name, layer in net.items() if kind(layer) == "MDALayer"}
     assert mda == {f"mda{name}" for name in RESIDUAL}
@@ -65,7 +65,7 @@ def test_every_bn_of_resnet_but_conv1s_is_mda():
 @pytest.mark.parametrize(
     ("geometry", "pad", "floor", "projection"), [("torch", 1, True, False), ("caffe", 0, False, True)]
 )
-def test_geometries_of_resnet(geometry, pad, floor, projection):
+def test_resnet_geometries_of_resnet(geometry, pad, floor, projection):
     net = layers(nets_of("pacs", geometry=geometry)[1]["deploy"])
     pool = net["pool1"].pooling_param
     assert (pool.kernel_size, pool.stride, pool.pad) == (3, 2, pad)
@@ -89,7 +89,7 @@ def test_branch_of_resnet_is_one_residual_block_on_all_rows_of_the_batch():
 
 @pytest.mark.parametrize("options", [{}, {"network": "lite0", "image_size": 64}], ids=["resnet18", "lite0"])
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "plain"])
-def test_what_learns(method, options):
+def test_resnet_what_learns(method, options):
     for name, found in learners(parse(nets_of("pacs", method, **options)[1]["train"])).items():
         if name in ("classifier", "domain_fc"):
             assert found == [(10, 1), (20, 0)], name
@@ -102,7 +102,7 @@ def test_what_learns(method, options):
 
 
 @pytest.mark.program
-def test_resnet18_trains_on_pictures_of_its_size(pictures, tmp_path):
+def test_resnet_resnet18_trains_on_pictures_of_its_size(pictures, tmp_path):
     train(make_experiment("pacs", "mda", **QUICK), tmp_path / "run", pictures, caffe_test=True)
 
 
@@ -111,19 +111,19 @@ SMALL = QUICK | {"image_size": 64}
 
 @pytest.mark.program
 @pytest.mark.parametrize(("method", "options"), [("source_only", {}), ("mda", {"k": 1})])
-def test_resnet18_trains_without_a_branch(method, options, small_pictures, tmp_path):
+def test_resnet_resnet18_trains_without_a_branch(method, options, small_pictures, tmp_path):
     train(make_experiment("pacs", method, **SMALL, **options), tmp_path / "run", small_pictures)
 
 
 @pytest.mark.program
-def test_resnet18_trains_by_other_options(small_pictures, tmp_path):
+def test_resnet_resnet18_trains_by_other_options(small_pictures, tmp_path):
     options = {"geometry": "caffe", "iter_size": 2, "test_mirror": True, "known_share": 0.5}
     record = train(make_experiment("pacs", "mda", **SMALL, **options), tmp_path / "run", small_pictures)
     assert "loss_domain" in record["last_values"]
 
 
 @pytest.mark.program
-def test_resnet18_trains_on_an_undivided_source(small_pictures, tmp_path):
+def test_resnet_resnet18_trains_on_an_undivided_source(small_pictures, tmp_path):
     data = small_pictures / "pacs_64"
     mixture = data / "art_painting+cartoon+photo"
     assert program("join_lmdbs", *(data / name for name in mixture.name.split("+")), mixture).returncode == 0

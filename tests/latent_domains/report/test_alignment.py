@@ -14,7 +14,7 @@ from latent_domains.report.runs import LoadedRun
 from latent_domains.runs.outputs import AlignedFeatures
 
 
-def test_features_in_two_dimensions():
+def test_alike_by_chance_features_in_two_dimensions():
     rng = np.random.default_rng(0)
     groups = np.repeat([0, 1], 30)
     features = rng.normal(size=(60, 80)).astype(np.float32)
@@ -28,7 +28,7 @@ def test_features_in_two_dimensions():
     assert alike_by_chance(np.array([0, 0, 1])) == 1 / 3
 
 
-def test_domains_and_classes_too_many_to_be_named(tmp_path, monkeypatch):
+def test_alignment_section_domains_and_classes_too_many_to_be_named(tmp_path, monkeypatch):
     rng, groups = np.random.default_rng(0), np.arange(22) % 11
     values = rng.normal(size=(22, 4)).astype(np.float32)
     names = tuple(f"domain {number}" for number in range(11))
@@ -41,7 +41,7 @@ def test_domains_and_classes_too_many_to_be_named(tmp_path, monkeypatch):
     assert by_class.caption == ""
 
 
-def test_curves_are_averaged_in_bins_and_read_off_between_their_points():
+def test_binned_curves_are_averaged_in_bins_and_read_off_between_their_points():
     long = {i: float(i) for i in range(0, 1000, 10)}
     iterations, values = binned([long, {**long, 5: 5.0}])
     assert len(iterations) == BINS and values.shape == (2, BINS)
@@ -55,7 +55,7 @@ def test_curves_are_averaged_in_bins_and_read_off_between_their_points():
     assert values.mean(axis=0)[-1] == iterations[-1], "a run that is not finished takes no part in the end"
 
 
-def test_accuracies_along_training_are_in_percent(tmp_path):
+def test_target_curves_accuracies_along_training_are_in_percent(tmp_path):
     run = LoadedRun("run", tmp_path, make_experiment("digits", "dial"), None, None)
     vars(run)["curves"] = {("test", "accuracy"): {0: 0.5, 10: 0.75}, ("train", "loss_class"): {0: 2.0}}
     [chart] = target_curves(ComparedTask("task", ("usps",), (Line("DIAL", "dial", (run,)),)))
@@ -65,7 +65,7 @@ def test_accuracies_along_training_are_in_percent(tmp_path):
     assert [line.get_ydata().tolist() for line in axes.lines] == [[50, 75]]
 
 
-def test_names_that_no_page_can_hold_and_letters_that_the_font_lacks(recwarn):
+def test_page_names_that_no_page_can_hold_and_letters_that_the_font_lacks(recwarn):
     awkward = "犬\x01\udcff"
     drawn = classes.confusion_chart(np.eye(2, dtype=np.int64), [awkward, "b"], awkward)
     text = image([drawn]).decode()

@@ -27,7 +27,7 @@ def text_of(file):
 
 
 @pytest.mark.program
-def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path, monkeypatch):
+def test_build_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     shutil.copytree(runs["mda"].path, folder)
     monkeypatch.setattr(alignment, "IMAGES", 24)
@@ -46,7 +46,7 @@ def test_a_run_is_reported_in_its_folder_with_its_figures(runs, tmp_path, monkey
         assert cv2.imread(str(tmp_path / "figures" / f"{name}.png")).std() > 3, name
 
 
-def test_a_record_alone_shows_what_it_can(tmp_path):
+def test_build_a_record_alone_shows_what_it_can(tmp_path):
     """Without confusion counts, history or times."""
     path = write_record(tmp_path / "kept.json", make_experiment("digits", "mda", k=3), 0.75)
     out = tmp_path / "out" / "report.html"
@@ -64,7 +64,7 @@ def test_a_record_alone_shows_what_it_can(tmp_path):
 
 
 @pytest.mark.program
-def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
+def test_build_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
     folder, lost = tmp_path / "run", tmp_path / "lost"
     for copy in (folder, lost):
         shutil.copytree(runs["mda"].path, copy)
@@ -83,7 +83,7 @@ def test_a_run_without_its_snapshots_its_log_or_its_data(runs, tmp_path):
 
 
 @pytest.mark.program
-def test_a_log_without_losses_is_not_called_missing(runs, tmp_path):
+def test_build_a_log_without_losses_is_not_called_missing(runs, tmp_path):
     """Of the log of a run, what Caffe writes with display: 0."""
     folder = tmp_path / "run"
     shutil.copytree(runs["mda"].path, folder)
@@ -98,7 +98,7 @@ def test_a_log_without_losses_is_not_called_missing(runs, tmp_path):
     assert "No training log" not in text
 
 
-def test_several_targets_and_targets_without_labels(tmp_path):
+def test_build_several_targets_and_targets_without_labels(tmp_path):
     experiment = make_experiment("office_caltech_fc7", "mda")
     confusion = [[3 if i == j else 0 for j in range(10)] for i in range(10)]
     known = {target: {"accuracy": 1.0, "test_images": 30, "confusion": confusion} for target in experiment.targets}
@@ -124,7 +124,7 @@ def test_several_targets_and_targets_without_labels(tmp_path):
     assert 'alt="Accuracy on webcam: ' in (tmp_path / "one.html").read_text()
 
 
-def test_a_table_of_the_paper_from_kept_records(tmp_path):
+def test_build_a_table_of_the_paper_from_kept_records(tmp_path):
     paths = [
         write_record(tmp_path / f"{method}{seed}.json", make_experiment("digits", method, seed=seed), accuracy)
         for seed in (0, 1)
@@ -142,7 +142,7 @@ def test_a_table_of_the_paper_from_kept_records(tmp_path):
     assert "Shown in pictures: source_only0, mda1 (of mDA the run whose latent domains match the true ones" in text
 
 
-def test_a_shallow_baseline_without_random_numbers_stands_in_its_table_as_one_run(tmp_path):
+def test_build_a_shallow_baseline_without_random_numbers_stands_in_its_table_as_one_run(tmp_path):
     table = load(EXPERIMENTS / "pacs_features.yaml", seeds=(0, 1))
     baseline = next(one for one in table.runs if isinstance(one, BaselineRun) and one.method == "logistic")
     record = tmp_path / f"{baseline.name}.json"
@@ -153,7 +153,7 @@ def test_a_shallow_baseline_without_random_numbers_stands_in_its_table_as_one_ru
 
 
 @pytest.mark.parametrize(("method", "name"), [("logistic", "logistic regression"), ("svm", "linear SVM")])
-def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, name, tmp_path):
+def test_build_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, name, tmp_path):
     run = write_record(tmp_path / "dial.json", make_experiment("pacs_lite0", "dial"), 0.5)
     said = {"method": method, "dataset": "pacs_lite0"}
     shallow, worse = tmp_path / "shallow.json", tmp_path / "worse.json"
@@ -189,7 +189,7 @@ def test_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, name, t
         (["{record}", "--out", "r.html", "--figures", "{record}"], 1, "r.json: a file is there, expected a folder"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(arguments, code, message, tmp_path, monkeypatch):
+def test_build_what_is_wrong_is_said_in_a_line(arguments, code, message, tmp_path, monkeypatch):
     record = write_record(tmp_path / "r.json", make_experiment("digits", "dial"), 0.5)
     (tmp_path / "thesis.tex").write_text("years")
     monkeypatch.chdir(tmp_path)

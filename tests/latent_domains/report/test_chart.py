@@ -13,7 +13,7 @@ def chart(**options):
     return Chart(**{"title": "<T> $x$", "alt": "A line & more", "draw": lambda axes: axes.plot([0, 1]), **options})
 
 
-def test_charts_stand_side_by_side(tmp_path):
+def test_image_charts_stand_side_by_side(tmp_path):
     assert "&lt;T&gt; $x$" in image([chart()]).decode()
     for name, charts, columns in (("one", 1, None), ("two", 2, None), ("four", 4, 2), ("short", 3, 2)):
         save(tmp_path / f"{name}.png", [chart()] * charts, columns)
@@ -33,7 +33,7 @@ def test_title_and_legend_end_within_the_picture(tmp_path):
     assert pixels[:, :8].min() > 200 and pixels[:, -8:].min() > 200
 
 
-def test_long_names_stand_whole_in_the_legend():
+def test_image_long_names_stand_whole_in_the_legend():
     names = [f"mDA, k=2, centred logits, branch on early statistics, equal classes, number {number}" for number in "12"]
 
     def draw(axes):
@@ -45,7 +45,7 @@ def test_long_names_stand_whole_in_the_legend():
     assert all(name in shown for name in names), shown
 
 
-def test_a_long_title_leaves_room_for_the_chart(recwarn):
+def test_image_a_long_title_leaves_room_for_the_chart(recwarn):
     targets = [f"camera_{number}_parking_north" for number in range(15)]
     title = f"Accuracy on {'+'.join(targets)}"
     texts = re.findall(r"<text[^>]*>\s*([^<]*)</text>", image([chart(title=title, width=420, height=114)]).decode())
@@ -54,7 +54,7 @@ def test_a_long_title_leaves_room_for_the_chart(recwarn):
     assert not recwarn.list, "Matplotlib warns of axes without room"
 
 
-def test_a_legend_names_what_begins_with_an_underscore():
+def test_image_a_legend_names_what_begins_with_an_underscore():
     names = ["_background_", "dog", "\x07"]
 
     def draw(axes):

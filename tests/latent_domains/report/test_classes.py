@@ -16,7 +16,7 @@ from latent_domains.report.runs import LoadedRun, load_runs
 from tests.latent_domains.report.records import write_record
 
 
-def test_rows_of_classes_begin_with_the_worst():
+def test_class_rows_rows_of_classes_begin_with_the_worst():
     counts = {
         "x": np.array([[3, 1, 0, 0], [2, 1, 7, 0], [0, 0, 8, 0], [0, 0, 0, 0]]),
         "y": np.array([[4, 0, 0, 0], [0, 2, 8, 0], [2, 0, 6, 0], [0, 0, 0, 0]]),
@@ -29,7 +29,7 @@ def test_rows_of_classes_begin_with_the_worst():
     ]
 
 
-def test_runs_tested_on_other_images_have_shares_of_their_own():
+def test_class_rows_runs_tested_on_other_images_have_shares_of_their_own():
     """Never more than 100 %, and a class that only one of them was tested on has one number."""
     counts = {"x": np.array([[7, 0], [0, 0]]), "y": np.array([[5, 9], [0, 5]])}
     assert classes.class_rows(counts, "ab") == [
@@ -38,7 +38,7 @@ def test_runs_tested_on_other_images_have_shares_of_their_own():
     ]
 
 
-def test_cells_are_shares_of_a_true_class():
+def test_confusion_chart_cells_are_shares_of_a_true_class():
     axes = Figure().subplots()
     classes.confusion_chart(np.array([[3, 1], [0, 2]]), "ab", "title").draw(axes)
     found = {text.get_position(): text.get_text() for text in axes.texts}  # predicted, true
@@ -46,7 +46,7 @@ def test_cells_are_shares_of_a_true_class():
 
 
 @pytest.mark.parametrize("number", [65, 345])
-def test_very_many_classes_are_lists_and_not_cells(number, tmp_path):
+def test_build_very_many_classes_are_lists_and_not_cells(number, tmp_path):
     names = [f"class_{label:03d}" for label in range(number)]
     experiment = make_experiment(replace(DATASETS["digits"], classes=number), "mda", k=2)
     counts = np.random.default_rng(0).poisson(0.5, (number, number)) + np.diag(np.arange(number))

@@ -29,7 +29,7 @@ def test_runs_that_differ_in_their_seed_alone_are_a_line(tmp_path):
     assert task.lines[0].std is None
 
 
-def test_lines_of_one_title_are_told_apart(tmp_path):
+def test_group_runs_lines_of_one_title_are_told_apart(tmp_path):
     experiments = [make_experiment("digits", "mda", iterations=n) for n in (10, 20)]
     experiments.append(make_experiment("digits", "mda", sources=("mnist",), k=2))
     paths = [write_record(tmp_path / f"{i}.json", one, 0.5) for i, one in enumerate(experiments)]
@@ -38,7 +38,7 @@ def test_lines_of_one_title_are_told_apart(tmp_path):
     assert len({(line.dashes, line.mark) for line in task.lines}) == 3
 
 
-def test_one_experiment_trained_twice_is_no_second_seed(tmp_path):
+def test_group_runs_one_experiment_trained_twice_is_no_second_seed(tmp_path):
     paths = [write_record(tmp_path / f"{name}.json", make_experiment("digits", "mda"), 0.5) for name in "ac"]
     with pytest.raises(ProgramError, match=r"c\.json: the same experiment as .*a\.json, expected one of them"):
         group_runs(load_runs(paths)[0])
@@ -60,7 +60,7 @@ def test_runs_that_read_other_records_under_the_same_name_are_told(tmp_path):
     assert changed("dial", "mda") == []
 
 
-def test_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path):
+def test_group_runs_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path):
     experiments = [make_experiment("pacs", "dial", network="lite0"), make_experiment("pacs_lite0", "dial")]
     paths = [write_record(tmp_path / f"{i}.json", one, 0.5 + i / 10) for i, one in enumerate(experiments)]
     baseline = {"method": "logistic", "dataset": "pacs_lite0", "targets": ["sketch"]}
@@ -73,7 +73,7 @@ def test_nets_on_images_and_on_features_of_them_stand_beside_each_other(tmp_path
     assert [line.name for line in task.lines] == ["DIAL"]
 
 
-def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
+def test_group_runs_of_table_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml", seeds=(0, 1))
     accuracies = {"mnist": (0.4, 0.5), "mnistm": (0.6, 0.5)}
     paths = [
@@ -94,7 +94,7 @@ def test_a_table_has_the_papers_number_beside_the_best_candidate(tmp_path):
     assert "DIAL, best single source" in lines  # none of its candidates has a run
 
 
-def test_the_best_candidate_is_not_known_before_all_are_tried(tmp_path):
+def test_group_runs_of_table_the_best_candidate_is_not_known_before_all_are_tried(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml", seeds=(0,))
     experiment = make_experiment("digits", "source_only", sources=("mnist",))
     runs, _ = load_runs([write_record(tmp_path / "mnist.json", experiment, 0.4)])
@@ -107,7 +107,7 @@ def test_the_best_candidate_is_not_known_before_all_are_tried(tmp_path):
     ]
 
 
-def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
+def test_group_runs_of_table_a_run_that_is_none_of_the_tables_is_named(tmp_path):
     table = load(EXPERIMENTS / "digits.yaml")
     path = write_record(tmp_path / "r.json", make_experiment("digits", "mda", k=7), 0.5)
     with pytest.raises(ProgramError, match=r"r\.json: its experiment \(mda_k7_seed0\) does not belong to the table"):
@@ -116,7 +116,7 @@ def test_a_run_that_is_none_of_the_tables_is_named(tmp_path):
         group_runs_of_table(table, [], {"gong2013_x": 0.5})
 
 
-def test_an_accuracy_in_a_table_is_of_the_targets_that_have_labels():
+def test_group_runs_of_table_an_accuracy_in_a_table_is_of_the_targets_that_have_labels():
     table = load(EXPERIMENTS / "office_caltech_lite0.yaml")
     webcam_dslr = next(number for number, column in enumerate(table.columns) if len(column.targets) == 2)
     first, second = table.columns[webcam_dslr].targets

@@ -27,7 +27,7 @@ def usage(counts, iteration=0):
     )
 
 
-def test_a_collapsed_branch_is_told():
+def test_describe_usage_a_collapsed_branch_is_told():
     collapsed = usage([[10, 0], [10, 0]], iteration=90)
     history = [usage([[5, 5], [7, 3]]), collapsed]
     told = domains.describe_usage(collapsed, history)
@@ -48,7 +48,7 @@ def test_a_collapsed_branch_is_told():
     assert "branch" not in domains.describe_usage(unlike, [])  # clusters of style have none
 
 
-def test_matrices_hold_their_numbers():
+def test_matrix_chart_matrices_hold_their_numbers():
     drawn = domains.matrix_chart(usage([[30, 10], [0, 0]]))
     axes = Figure().subplots()
     drawn.draw(axes)
@@ -57,7 +57,7 @@ def test_matrices_hold_their_numbers():
     assert "a: 75.0 % in s₁, 25.0 % in s₂" in drawn.alt
 
 
-def test_long_names_leave_room_for_the_cells():
+def test_shares_chart_long_names_leave_room_for_the_cells():
     name = 3 * "05501_Plantae_Tracheophyta_"
     drawn = domains.shares_chart("Classes", np.array([[3, 1]]), [name], "{0:.0f} %", height=100)
     axes = Figure().subplots()
@@ -66,7 +66,7 @@ def test_long_names_leave_room_for_the_cells():
     assert drawn.alt == f"{name}: 75.0 % in s₁, 25.0 % in s₂"
 
 
-def test_matrices_of_many_latent_domains_can_be_read():
+def test_matrix_chart_matrices_of_many_latent_domains_can_be_read():
     told = {}
     for k in (4, 8, 40):
         axes = Figure().subplots()
@@ -78,7 +78,7 @@ def test_matrices_of_many_latent_domains_can_be_read():
     assert told[40][0] == set() and told[40][1][:2] == ["s₁", "s₄"]
 
 
-def test_of_one_source_there_is_no_nmi(tmp_path):
+def test_discovery_section_of_one_source_there_is_no_nmi(tmp_path):
     for sources, nmi in ((("mnist",), "–"), (("mnist", "mnistm"), "0.00")):
         experiments = [make_experiment("digits", "mda", sources=sources, k=2, seed=seed) for seed in (0, 1)]
         files = [write_record(tmp_path / f"{len(sources)}{run.seed}.json", run, 0.5) for run in experiments]

@@ -78,7 +78,7 @@ def picture(browser: webdriver.Chrome) -> np.ndarray:
     return cv2.imdecode(np.frombuffer(base64.b64decode(shot["data"]), np.uint8), cv2.IMREAD_COLOR)
 
 
-def test_nothing_is_requested_and_nothing_complains(browser, report):
+def test_build_nothing_is_requested_and_nothing_complains(browser, report):
     browser.get_log("performance"), browser.get_log("browser")
     show(browser, report)
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
@@ -91,7 +91,7 @@ def test_nothing_is_requested_and_nothing_complains(browser, report):
     assert HOSTILE.replace("/", "") in text
 
 
-def test_every_figure_is_there_and_not_blank(browser, report):
+def test_build_every_figure_is_there_and_not_blank(browser, report):
     show(browser, report)
     page = picture(browser)
     ground = page[5, 5].astype(int)
@@ -112,7 +112,7 @@ def test_every_figure_is_there_and_not_blank(browser, report):
 
 
 @pytest.mark.parametrize("width", [360, 768])
-def test_small_screens_scroll_down_alone(width, browser, report):
+def test_build_small_screens_scroll_down_alone(width, browser, report):
     show(browser, report, width=width)
     assert browser.execute_script("return document.documentElement.scrollWidth") == width
     narrowest = "Math.min(...[...document.querySelectorAll('figure img')].map(i => i.getBoundingClientRect().width))"

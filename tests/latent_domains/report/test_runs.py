@@ -13,13 +13,13 @@ from tests.latent_domains.report.records import write_record
 from tests.run_folders import small
 
 
-def test_names_of_runs_are_unique(tmp_path):
+def test_load_runs_names_of_runs_are_unique(tmp_path):
     experiment = make_experiment("digits", "mda")
     paths = [write_record(tmp_path / folder / "run.json", experiment, 0.5) for folder in ("a", "b")]
     assert len({run.name for run in load_runs(paths)[0]}) == 2
 
 
-def test_a_folder_of_run_folders_is_its_runs(tiny_data, tmp_path):
+def test_load_runs_a_folder_of_run_folders_is_its_runs(tiny_data, tmp_path):
     for name in ("b", "a"):
         write_run(small(), tmp_path / "runs" / name, data=tiny_data)
     write_record(tmp_path / "c.json", make_experiment("digits", "mda"), 0.5)
@@ -29,7 +29,7 @@ def test_a_folder_of_run_folders_is_its_runs(tiny_data, tmp_path):
         load_runs([tmp_path / "none"])
 
 
-def test_what_is_no_record_is_named(tmp_path):
+def test_load_runs_what_is_no_record_is_named(tmp_path):
     file = tmp_path / "x.json"
     with pytest.raises(ProgramError, match=r"x\.json: no such file, expected a run folder or a record"):
         load_runs([file])
@@ -39,7 +39,7 @@ def test_what_is_no_record_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(("make", "name"), [(Path.mkdir, "experiment.json"), (Path.touch, "solver.prototxt")])
-def test_a_run_whose_description_is_gone_is_no_record_alone(make, name, tmp_path):
+def test_load_runs_a_run_whose_description_is_gone_is_no_record_alone(make, name, tmp_path):
     write_record(tmp_path / "record.json", make_experiment("digits", "mda"), 0.5)
     assert len(load_runs([tmp_path])[0]) == 1
     make(tmp_path / name)
@@ -60,7 +60,7 @@ USAGE = {"sources": ["a"], "images": 1, "counts": [[1, 0]], "share": [1.0, 0.0],
         ({"domain_usage_history": [USAGE]}, "domain_usage_history: iteration is None, expected a number"),
     ],
 )
-def test_a_damaged_record_is_named(change, message, tmp_path):
+def test_load_runs_a_damaged_record_is_named(change, message, tmp_path):
     record = write_record(tmp_path / "r.json", make_experiment("digits", "mda"), **{"accuracy": 0.5, **change})
     with pytest.raises(ProgramError, match=re.escape(f"r.json: {message}")):
         load_runs([record])

@@ -33,7 +33,7 @@ def test_pictures_in_a_strip():
         assert [text.get_text() for text in axes.texts] == said and len(axes.images) == (not said)
 
 
-def test_the_surest_and_the_least_sure_are_others():
+def test_surest_and_least_sure_the_surest_and_the_least_sure_are_others():
     sure = np.array([0.6, 0.9, 0.7, 0.8, 0.55], np.float32)
     rows = np.stack([sure, 1 - sure], axis=1)
     assert [chosen.tolist() for chosen in surest_and_least_sure(rows, 0, count=3)] == [[1, 3, 2], [4, 0]]
@@ -68,7 +68,7 @@ def test_pictures_of_features_are_their_images(lite0_features, tmp_path):
 
 
 @pytest.mark.program
-def test_held_out_images_are_looked_at(runs, tiny_data):
+def test_read_source_images_held_out_images_are_looked_at(runs, tiny_data):
     found = read_source_images(runs["mda"], runs["mda"].final_snapshot())
     images, _ = read_images(tiny_data / "digits" / "mnist_test")
     assert np.array_equal(found.images[:TEST], images)

@@ -37,7 +37,7 @@ def small(**options):
         (None, "", True, "GPU"),
     ],
 )
-def test_option_before_variable_before_recipe(option, variable, cuda, expected, monkeypatch):
+def test_choose_mode_option_before_variable_before_recipe(option, variable, cuda, expected, monkeypatch):
     monkeypatch.setattr(devices, "has_cuda", lambda: cuda)
     if variable is not None:
         monkeypatch.setenv("SOLVER_MODE", variable)
@@ -45,13 +45,13 @@ def test_option_before_variable_before_recipe(option, variable, cuda, expected, 
     assert choose_mode(option, "CPU") == (option or variable or "CPU")
 
 
-def test_a_variable_that_names_no_mode_is_refused(monkeypatch):
+def test_requested_mode_a_variable_that_names_no_mode_is_refused(monkeypatch):
     monkeypatch.setenv("SOLVER_MODE", "gpu")
     with pytest.raises(ProgramError, match="environment variable SOLVER_MODE: got 'gpu', expected GPU or CPU"):
         requested_mode(None)
 
 
-def test_a_build_for_gpus_is_told_by_what_it_links(monkeypatch):
+def test_devices_a_build_for_gpus_is_told_by_what_it_links(monkeypatch):
     monkeypatch.undo()
     key = Path(caffe.__file__).parents[2] / "share" / "Caffe" / "build-key"
     if not key.is_file():
@@ -59,7 +59,7 @@ def test_a_build_for_gpus_is_told_by_what_it_links(monkeypatch):
     assert gpus.has_cuda() == ("variant: cuda" in key.read_text())
 
 
-def test_cuda_without_a_gpu_is_refused(monkeypatch):
+def test_check_available_cuda_without_a_gpu_is_refused(monkeypatch):
     monkeypatch.setattr(gpus, "has_cuda", lambda: True)
     monkeypatch.setattr(gpus, "gpu_names", lambda: ["H200"])
     check_available("GPU", "m.solver asks for it")
@@ -73,7 +73,7 @@ def test_cuda_without_a_gpu_is_refused(monkeypatch):
 
 
 @pytest.mark.program
-def test_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):
+def test_mode_of_the_variable_switches_a_run_that_was_written_for_the_gpu(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU")
     assert mode_of(folder) == "GPU"
     with pytest.raises(ProgramError, match="built without CUDA"):

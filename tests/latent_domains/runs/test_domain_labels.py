@@ -27,7 +27,7 @@ from tests.training import train_here
 
 @pytest.mark.program
 @pytest.mark.parametrize("method", CONTROLS)
-def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
+def test_assigned_domains_a_control_labels_every_source_image(method, tiny_data, tmp_path):
     folders = [write_run(small(method, k=3, seed=seed), tmp_path / str(seed), data=tiny_data) for seed in (0, 1)]
     preflight(folders[0])
     assert folders[0].path.joinpath("domains.prototxt").exists() is False
@@ -48,7 +48,7 @@ def test_a_control_labels_every_source_image(method, tiny_data, tmp_path):
     assert usage.mean_probability == (np.array(usage.counts) / 48).round(6).tolist()
 
 
-def test_clusters_of_features_are_of_their_early_statistics(tmp_path):
+def test_run_folder_clusters_of_features_are_of_their_early_statistics(tmp_path):
     folder = RunFolder(tmp_path / "run", make_experiment("pacs_lite0", "kmeans_w", k=2), tmp_path)
     rng, group = np.random.default_rng(0), np.arange(10) % 2
     for source in folder.experiment.sources:
@@ -66,7 +66,7 @@ MIXTURE = {"shares": (80, 20)}
 
 @pytest.mark.program
 @pytest.mark.parametrize("method", [CONTROLS[0], "multi_source", "mda"])
-def test_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
+def test_write_run_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
     folder = write_run(small(method, **MIXTURE), tmp_path / "run", data=mixed)
     train_here(folder)
     record = folder.read_record()
@@ -78,7 +78,7 @@ def test_an_undivided_source_with_shares_trains(method, mixed, tmp_path):
         assert (usage is not None) == (method == "mda")
 
 
-def test_labels_of_a_mixture_are_in_its_records_order(mixed, tmp_path):
+def test_assigned_domains_labels_of_a_mixture_are_in_its_records_order(mixed, tmp_path):
     mixture = mixed / "digits" / "mnist80+mnistm20_train"
     true = np.array(["mnistm" in key.decode() for key, _ in lmdb_io.read(mixture)])
     assert true.sum() == 12
@@ -94,7 +94,7 @@ def test_labels_of_a_mixture_are_in_its_records_order(mixed, tmp_path):
             assert rows["mnist"].argmax(axis=1).tolist() == labels[~true].tolist()
 
 
-def test_a_mixture_that_does_not_say_what_it_is_made_of(mixed, tmp_path):
+def test_assigned_domains_a_mixture_that_does_not_say_what_it_is_made_of(mixed, tmp_path):
     mixture = mixed / "digits" / "mnist80+mnistm20_train"
     (mixture / "domains.txt").unlink()
     folder = write_run(small("random_w", **MIXTURE), tmp_path / "run", data=mixed)
@@ -110,14 +110,14 @@ def test_a_mixture_that_does_not_say_what_it_is_made_of(mixed, tmp_path):
 
 
 @pytest.mark.program
-def test_a_missing_mixture_is_named_with_the_command_that_makes_it(tiny_data, tmp_path):
+def test_preflight_a_missing_mixture_is_named_with_the_command_that_makes_it(tiny_data, tmp_path):
     folder = write_run(small("dial", **MIXTURE), tmp_path / "run", data=tiny_data)
     command = r"python -m tools.join_lmdbs --shares 80:20 .*mnist_train'? .*mnistm_train'? .*mnist80\+mnistm20_train"
     with pytest.raises(ProgramError, match=command):
         preflight(folder)
 
 
-def test_caffes_data_layer_gives_them_in_order(tmp_path):
+def test_write_domain_labels_caffes_data_layer_gives_them_in_order(tmp_path):
     labels = [0, 1, -1, 2, -1]
     write_domain_labels(tmp_path / "db", labels)
     net = tmp_path / "net.prototxt"
@@ -138,7 +138,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @given(COUNTS, SHARES, SEEDS)
-def test_every_domain_keeps_its_rounded_share(counts, share, seed):
+def test_domain_labels_every_domain_keeps_its_rounded_share(counts, share, seed):
     masks = choose_known(counts, share, seed)
     assert [len(mask) for mask in masks] == counts
     assert [int(mask.sum()) for mask in masks] == [math.floor(share * n + 0.5) for n in counts]
@@ -146,17 +146,17 @@ def test_every_domain_keeps_its_rounded_share(counts, share, seed):
 
 
 @given(COUNTS, SHARES, SHARES, SEEDS)
-def test_a_larger_share_keeps_who_was_known(counts, a, b, seed):
+def test_domain_labels_a_larger_share_keeps_who_was_known(counts, a, b, seed):
     for less, more in zip(*(choose_known(counts, share, seed) for share in sorted((a, b))), strict=True):
         assert not (less & ~more).any()
 
 
-def test_each_domain_and_each_seed_has_a_choice_of_its_own():
+def test_domain_labels_each_domain_and_each_seed_has_a_choice_of_its_own():
     assert len({mask.tobytes() for seed in (0, 1) for mask in choose_known([70, 70], 0.5, seed)}) == 4
 
 
 @given(SHARES, SEEDS)
-def test_a_domain_is_chosen_by_itself(share, seed):
+def test_domain_labels_a_domain_is_chosen_by_itself(share, seed):
     assert np.array_equal(choose_known([40, 70], share, seed)[1], choose_known([9, 70], share, seed)[1])
 
 
@@ -173,7 +173,7 @@ def assert_equal(labels: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("method", ["dial", "style_w"])
-def test_classes_are_equal_in_each_source(method, mixed, tmp_path):
+def test_write_run_classes_are_equal_in_each_source(method, mixed, tmp_path):
     folder = write_run(small(method, equal_classes=True), tmp_path / "run", data=mixed)
     for part, chosen in drawn(folder).items():
         labels = lmdb_io.read_labels(folder.train_lmdbs[part])
@@ -183,7 +183,7 @@ def test_classes_are_equal_in_each_source(method, mixed, tmp_path):
 
 @pytest.mark.program
 @pytest.mark.parametrize("method", ["multi_source", "style_w", "kmeans_w", "mda"])
-def test_classes_of_a_mixture_are_equal_in_each_domain_that_is_found_or_known(method, mixed, tmp_path):
+def test_write_run_classes_of_a_mixture_are_equal_in_each_domain_that_is_found_or_known(method, mixed, tmp_path):
     """In the clusters of which the branch is told a part, too; without any, in the whole mixture."""
     found = {"style_share": 0.5} if method == "mda" else {}
     folder = write_run(small(method, undivided=True, equal_classes=True, **found), tmp_path / "run", data=mixed)
@@ -201,7 +201,7 @@ def test_classes_of_a_mixture_are_equal_in_each_domain_that_is_found_or_known(me
 
 
 @pytest.mark.parametrize("order", ["stored", "shuffled"])
-def test_images_and_domain_labels_are_read_in_step(order, mixed, tmp_path):
+def test_write_run_images_and_domain_labels_are_read_in_step(order, mixed, tmp_path):
     """And whoever reads a training set as it is stored meets each image once."""
     experiment = small("style_w", undivided=True, equal_classes=True, data_order=order)
     folder = write_run(experiment, tmp_path / "run", data=mixed)

@@ -20,7 +20,7 @@ from tests.training import train_here
 
 
 @pytest.mark.program
-def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
+def test_evaluate_accuracy_of_the_record_is_that_of_caffe_test(trained):
     model = trained.latest_snapshot().model
     _, batches = trained.test_batches()["usps"]
     command = ["caffe", "test", "-model", trained.net("test"), "-weights", model, "-iterations", str(batches)]
@@ -35,7 +35,7 @@ def test_accuracy_of_the_record_is_that_of_caffe_test(trained):
 
 
 @pytest.mark.program
-def test_the_test_images_are_those_that_the_record_names(trained, tmp_path):
+def test_evaluate_the_test_images_are_those_that_the_record_names(trained, tmp_path):
     """Whatever the test net says, which was trained with."""
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     edit(folder.net("test"), "usps_test", "mnist_test")
@@ -43,7 +43,7 @@ def test_the_test_images_are_those_that_the_record_names(trained, tmp_path):
 
 
 @pytest.mark.program
-def test_a_record_names_the_images_that_the_net_was_trained_on(trained, tmp_path):
+def test_evaluate_a_record_names_the_images_that_the_net_was_trained_on(trained, tmp_path):
     """``caffe train`` takes other LMDBs than those of experiment.json, which the record repeats."""
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     edit(folder.net("train"), "mnistm_train", "mnist_train")
@@ -52,7 +52,7 @@ def test_a_record_names_the_images_that_the_net_was_trained_on(trained, tmp_path
 
 
 @pytest.mark.program
-def test_what_became_of_the_domains_is_told_in_a_line(trained):
+def test_evaluate_what_became_of_the_domains_is_told_in_a_line(trained):
     usage = trained.read_record().domain_usage
     done = program("evaluate", trained.path)
     assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def test_what_became_of_the_domains_is_told_in_a_line(trained):
 
 
 @pytest.mark.program
-def test_a_source_of_unknown_domains_has_no_purity(trained):
+def test_domains_summary_a_source_of_unknown_domains_has_no_purity(trained):
     usage = DomainUsage(sources=["a+b"], images=1200, counts=[[900, 300]], share=[0.75, 0.25], purity=1.0, nmi=0.0)
     record = trained.read_record()
     told = domains_summary(trained, record.model_copy(update={"domain_usage": usage}))
@@ -75,7 +75,7 @@ def test_a_source_of_unknown_domains_has_no_purity(trained):
 
 
 @pytest.mark.program
-def test_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
+def test_evaluate_a_run_that_diverged_has_no_record(tiny_data, tmp_path):
     """Its target may have no labels, so that no score shows it."""
     folder = write_run(small("source_only"), tmp_path / "run", data=tiny_data)
     train_here(folder)

@@ -26,7 +26,7 @@ def weights(run: RunFolder) -> dict[str, np.ndarray]:
     return {name: blobs[0].data.copy() for name, blobs in solver.net.params.items() if kinds[name].type in drawn}
 
 
-def test_runs_of_a_seed_share_what_they_have_in_common(tiny_data, tmp_path):
+def test_write_run_runs_of_a_seed_share_what_they_have_in_common(tiny_data, tmp_path):
     methods = {
         "plain": small("plain"),
         "source_only": small("source_only"),
@@ -54,7 +54,7 @@ def test_runs_of_a_seed_share_what_they_have_in_common(tiny_data, tmp_path):
 
 
 @pytest.mark.slow
-def test_runs_of_a_seed_crop_and_mirror_alike(pictures, tmp_path):
+def test_write_run_runs_of_a_seed_crop_and_mirror_alike(pictures, tmp_path):
     def batch(method: str, seed: int) -> np.ndarray:
         one = make_experiment("pacs", method, batch_split="per_domain", batch_size=2, iterations=1, seed=seed)
         solver = caffe.get_solver(str(write_run(one, tmp_path / f"{method}{seed}", data=pictures).solver))
@@ -67,7 +67,7 @@ def test_runs_of_a_seed_crop_and_mirror_alike(pictures, tmp_path):
     assert not np.array_equal(batch("mda", 1), first)
 
 
-def test_layers_begin_as_caffes_fillers_make_them(tiny_data, tmp_path):
+def test_write_run_layers_begin_as_caffes_fillers_make_them(tiny_data, tmp_path):
     run = write_run(small("mda", k=3), tmp_path / "run", data=tiny_data)
     for name, blobs in read_layers(run.initial):
         values = np.array(blobs[0].data)
@@ -78,7 +78,7 @@ def test_layers_begin_as_caffes_fillers_make_them(tiny_data, tmp_path):
 
 
 @pytest.mark.parametrize("dataset", COMMITTED)
-def test_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
+def test_initial_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
     """Only of these are weights drawn: they need no LMDB."""
 
     def fillers(text: str) -> dict[str, str]:
@@ -92,7 +92,7 @@ def test_every_filler_of_a_training_net_is_one_of_deploy_or_domain_net(dataset):
 
 
 @pytest.mark.program
-def test_training_begins_from_them(tiny_data, tmp_path):
+def test_write_run_training_begins_from_them(tiny_data, tmp_path):
     run = write_run(small(seed=3), tmp_path / "run", data=tiny_data)
     train_here(run)
     net = run.load_net("train", caffe.TRAIN, run.initial)

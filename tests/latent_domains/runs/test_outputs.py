@@ -41,7 +41,7 @@ def predicted(run: RunFolder, lmdb: Path, limit: int | None = None, blob: str = 
 
 
 @pytest.mark.program
-def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
+def test_domain_probabilities_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
     found, _ = domain_probabilities(trained, trained.latest_snapshot().model, source_lmdbs(trained), limit=5)
     assert [(source, rows.shape) for source, rows in found.items()] == [("mnist", (5, 3)), ("mnistm", (5, 3))]
     expected, _ = predicted(trained, tiny_data / "digits" / "mnistm_train", 5)
@@ -49,7 +49,7 @@ def test_probabilities_are_rows_of_the_domain_net(trained, tiny_data):
 
 
 @pytest.mark.program
-def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_data):
+def test_source_usage_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_data):
     usage = source_usage(trained, trained.latest_snapshot())
     found = [predicted(trained, tiny_data / "digits" / f"{source}_test") for source in ("mnist", "mnistm")]
     assigned, labels = [rows.argmax(axis=1) for rows, _ in found], [classes for _, classes in found]
@@ -60,7 +60,9 @@ def test_usage_is_measured_on_held_out_images_and_their_classes(trained, tiny_da
 
 
 @pytest.mark.program
-def test_of_several_targets_all_images_count_and_domains_are_held_against_known_classes(tiny_data, tmp_path):
+def test_target_usage_of_several_targets_all_images_count_and_domains_are_held_against_known_classes(
+    tiny_data, tmp_path
+):
     (tmp_path / "digits").mkdir()
     for part in (tiny_data / "digits").iterdir():
         more = "usps_train" if part.name == "usps_test" else part.name  # than there are test images of mnistm
@@ -92,7 +94,7 @@ def test_of_several_targets_all_images_count_and_domains_are_held_against_known_
 
 @pytest.mark.program
 @pytest.mark.parametrize("held", [None, "mnistm_train"])
-def test_without_held_out_images_usage_is_that_of_training_images(held, trained, tiny_data, tmp_path):
+def test_usage_history_without_held_out_images_usage_is_that_of_training_images(held, trained, tiny_data, tmp_path):
     """One test LMDB is missing, or holds training images, as that of the PACS lists does."""
     (tmp_path / "digits").mkdir()
     for part in (tiny_data / "digits").iterdir():
@@ -107,7 +109,7 @@ def test_without_held_out_images_usage_is_that_of_training_images(held, trained,
 
 
 @pytest.mark.program
-def test_the_history_begins_as_the_solver_initialises_the_branch(trained):
+def test_source_usage_the_history_begins_as_the_solver_initialises_the_branch(trained):
     history = usage_history(trained)
     assert [usage.iteration for usage in history] == [0, 2, 4]
     assert all(usage.images == 2 * TEST and sum(usage.share) == pytest.approx(1) for usage in history)
@@ -121,14 +123,14 @@ def test_the_history_begins_as_the_solver_initialises_the_branch(trained):
 
 
 @pytest.mark.program
-def test_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tmp_path):
+def test_usage_history_the_beginning_is_not_known_of_a_run_that_began_from_weights(trained, tmp_path):
     run = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     run.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w", "sha256": "0"}}))
     assert [usage.iteration for usage in usage_history(run)] == [2, 4]
 
 
 @pytest.mark.program
-def test_images_that_fill_no_batch_count_too(trained, tmp_path):
+def test_confusion_counts_images_that_fill_no_batch_count_too(trained, tmp_path):
     """A test pass along training leaves them out; the record's accuracy does not."""
     shutil.copytree(trained.path, tmp_path / "run")
     run = replace(trained, path=tmp_path / "run")
@@ -140,7 +142,7 @@ def test_images_that_fill_no_batch_count_too(trained, tmp_path):
 
 
 @pytest.mark.program
-def test_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tmp_path):
+def test_confusion_counts_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tmp_path):
     experiment = make_experiment("digits", "source_only", batch_size=8, iterations=2, test_mirror=True)
     folder = write_run(experiment, tmp_path / "run", data=tiny_data)
     train_here(folder)
@@ -148,7 +150,7 @@ def test_images_mirrored_at_random_are_counted_the_same_every_time(tiny_data, tm
     assert len(found) == 1 and found == {np.array(folder.read_record().targets["usps"].confusion).tobytes()}
 
 
-def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
+def test_predictions_a_tie_goes_where_caffe_lets_it_go(tmp_path):
     net_file = tmp_path / "net.prototxt"
     net_file.write_text(
         'layer { name: "in" type: "Input" top: "scores" top: "label"'
@@ -165,7 +167,7 @@ def test_a_tie_goes_where_caffe_lets_it_go(tmp_path):
 
 
 @pytest.mark.program
-def test_a_training_that_diverged_is_told(trained, tmp_path):
+def test_confusion_counts_a_training_that_diverged_is_told(trained, tmp_path):
     snapshot = trained.latest_snapshot()
     broken = tmp_path / "model_iter_4.caffemodel"
     shutil.copyfile(snapshot.model, broken)
@@ -177,7 +179,7 @@ def test_a_training_that_diverged_is_told(trained, tmp_path):
 pytestmark = pytest.mark.program
 
 
-def test_each_image_is_taken_once_however_many_are_asked_for(trained):
+def test_aligned_features_each_image_is_taken_once_however_many_are_asked_for(trained):
     folder = trained
     features = aligned_features(folder, folder.latest_snapshot(), images=10_000)
     assert features.names == folder.experiment.batch_inputs
@@ -189,7 +191,9 @@ def test_each_image_is_taken_once_however_many_are_asked_for(trained):
     assert np.bincount(some.domains).tolist() == [16, 16, 16]
 
 
-def test_labels_are_those_of_the_images_where_each_epoch_has_an_order_of_its_own(trained, tiny_data, tmp_path):
+def test_aligned_features_labels_are_those_of_the_images_where_each_epoch_has_an_order_of_its_own(
+    trained, tiny_data, tmp_path
+):
     recipe = replace(trained.experiment.recipe, data_order="shuffled")
     folder = write_run(replace(trained.experiment, recipe=recipe), tmp_path / "run", data=tiny_data)
     assert "shuffle_seed" in folder.net("train").read_text()

@@ -9,7 +9,7 @@ from tests.latent_domains.report.records import write_record
 from tests.run_folders import small
 
 
-def test_classes_are_those_of_the_training(tiny_data: Path, tmp_path: Path) -> None:
+def test_describe_run_classes_are_those_of_the_training(tiny_data: Path, tmp_path: Path) -> None:
     """Not those of LMDBs that were made anew where the run's were: its folder may have got another name since."""
     names = {name: tuple(f"{name} {digit}" for digit in range(10)) for name in ("old", "new")}
     data = shutil.copytree(tiny_data, tmp_path / "data")

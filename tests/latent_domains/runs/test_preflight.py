@@ -70,7 +70,7 @@ def test_preflight_sees_labels_of_other_classes(tiny_data, tmp_path):
         check_data(run)
 
 
-def test_features_were_made_in_one_way(tmp_path):
+def test_check_meaning_features_were_made_in_one_way(tmp_path):
     lmdbs = [tmp_path / name for name in ("amazon", "dslr", "webcam")]
     for lmdb, weights in zip(lmdbs, ("aa", None, "bb"), strict=True):
         lmdb.mkdir()
@@ -169,7 +169,7 @@ def test_preflight_misses_every_file(tiny_data, tmp_path):
             preflight(folder)
 
 
-def test_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
+def test_preflight_a_copied_folder_does_not_train_into_the_first(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     shutil.copytree(folder.path, tmp_path / "copy")
     preflight(folder)
@@ -189,7 +189,7 @@ def test_preflight_imports_every_layer_and_numba(tiny_data, tmp_path, monkeypatc
         preflight(folder)
 
 
-def test_what_differs_from_the_published_numbers(tiny_data, tmp_path):
+def test_incompleteness_what_differs_from_the_published_numbers(tiny_data, tmp_path):
     folder = RunFolder(tmp_path, make_experiment("digits", "mda", sources=("mnist",)), tiny_data)
     assert incompleteness(folder) == (
         f"mnist_train has {TRAIN} images, published 60000; usps_train has {TRAIN} images, published 7291; "
@@ -199,7 +199,7 @@ def test_what_differs_from_the_published_numbers(tiny_data, tmp_path):
     assert "usps_train" not in incompleteness(RunFolder(tmp_path, source_only, tiny_data))
 
 
-def test_imports_are_checked_once_for_all_runs_and_that_is_said(tiny_data, tmp_path, monkeypatch, capsys):
+def test_preflight_imports_are_checked_once_for_all_runs_and_that_is_said(tiny_data, tmp_path, monkeypatch, capsys):
     runs = [write_run(small(seed=seed), tmp_path / str(seed), data=tiny_data) for seed in range(2)]
     codes = iter((1, 0))
     monkeypatch.setattr(

@@ -27,7 +27,7 @@ OLD = {"experiment": make_experiment("digits", "dial").to_json(), "accuracy": 0.
 USAGE = {"sources": ["a"], "images": 1, "counts": [[1]], "share": [1.0], "purity": 1.0, "nmi": 0.0}
 
 
-def test_what_was_left_out_stays_out_and_unknown_keys_stay(tmp_path):
+def test_read_what_was_left_out_stays_out_and_unknown_keys_stay(tmp_path):
     file = tmp_path / "r.json"
     file.write_text(json_text({**OLD, "training": {"seconds": 2.5, "nodes": 3}, "mood": "good"}))
     record = read(Record, file)
@@ -35,7 +35,7 @@ def test_what_was_left_out_stays_out_and_unknown_keys_stay(tmp_path):
     assert json_text(record.to_json()) == file.read_text()
 
 
-def test_the_class_mean_counts_every_class_alike():
+def test_record_the_class_mean_counts_every_class_alike():
     """Over all targets' images together; a class without any does not count."""
     counts = [np.array([[6, 0, 2], [0, 0, 0], [1, 0, 0]]), np.array([[2, 0, 0], [0, 0, 0], [2, 0, 1]])]
     targets = {name: OnTarget.of(one) for name, one in zip("ab", counts, strict=True)}
@@ -93,7 +93,7 @@ OTHER_K = [{**USAGE, "iteration": 1}, {**USAGE, "iteration": 2, "counts": [[1, 0
         (Failure, {"reason": "full"}, "found no step, iteration, time"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(kind, text, message, tmp_path):
+def test_read_what_is_wrong_is_said_in_a_line(kind, text, message, tmp_path):
     file = tmp_path / "r.json"
     file.write_text(text if isinstance(text, str) else json.dumps(text))
     with pytest.raises(ProgramError, match=re.escape(f"{file}: {message}")):
@@ -104,7 +104,7 @@ def one_hot(columns, k):
     return np.eye(k, dtype=np.float32)[columns]
 
 
-def test_how_domains_and_classes_share_the_images():
+def test_domain_usage_how_domains_and_classes_share_the_images():
     """Domains of another order are the same domains; classes cross them, or are them."""
     images = {"a": one_hot([1] * 6, 2), "b": one_hot([0] * 6, 2)}
     crossed = domain_usage(images, {"a": np.arange(6) % 2, "b": np.arange(6) % 2}, held_out=True)
@@ -114,13 +114,13 @@ def test_how_domains_and_classes_share_the_images():
     assert domain_usage(images).nmi_classes is None
 
 
-def test_shares_of_the_domains():
+def test_domain_usage_shares_of_the_domains():
     usage = domain_usage({"a": one_hot([0, 0, 0, 1], 2), "b": one_hot([1, 1, 1, 1], 2)})
     assert (usage.purity, usage.images, usage.share) == (7 / 8, 8, [3 / 8, 5 / 8])
     assert usage.counts == [[3, 1], [0, 4]] and usage.mean_probability == [[0.75, 0.25], [0, 1]]
 
 
-def test_labels_that_the_branch_learnt_from_are_told():
+def test_note_on_domain_labels_labels_that_the_branch_learnt_from_are_told():
     """Purity of images whose domains were told is no discovery."""
     trained, held_out = (domain_usage({"a": one_hot([0], 2), "b": one_hot([1], 2)}, held_out=h) for h in (False, True))
     said = "in training the branch saw the {} of about 35 % of these images"
@@ -133,7 +133,7 @@ def test_labels_that_the_branch_learnt_from_are_told():
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "results").rglob("records.jsonl")), ids=lambda file: file.parent.name)
-def test_kept_records_are_read_and_written_to_the_letter(file, tmp_path):
+def test_write_records_kept_records_are_read_and_written_to_the_letter(file, tmp_path):
     write_records(tmp_path / "again.jsonl", read_records(file))
     assert (tmp_path / "again.jsonl").read_bytes() == file.read_bytes()
 
@@ -150,7 +150,7 @@ GOOD = '{"run": "svm", "record": {"baseline": {}, "accuracy": 0.5, "targets": {}
         (GOOD.replace("0.5", "5").replace("svm", "x"), "line 2: x: accuracy: found 5, expected less than"),
     ],
 )
-def test_a_damaged_file_is_refused_by_line(line, message, tmp_path):
+def test_read_records_a_damaged_file_is_refused_by_line(line, message, tmp_path):
     file = tmp_path / "records.jsonl"
     file.write_text(f"{GOOD}\n{line}\n")
     with pytest.raises(ProgramError, match=re.escape(message)) as error:
@@ -158,7 +158,7 @@ def test_a_damaged_file_is_refused_by_line(line, message, tmp_path):
     assert str(error.value).startswith(f"{file}: ")
 
 
-def test_a_file_that_is_not_there_or_no_text(tmp_path):
+def test_read_records_a_file_that_is_not_there_or_no_text(tmp_path):
     with pytest.raises(ProgramError, match=r"r\.jsonl: no such file, expected records"):
         read_records(tmp_path / "r.jsonl")
     (tmp_path / "r.jsonl").write_bytes(b"\xff\xfe")

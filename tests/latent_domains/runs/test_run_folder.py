@@ -23,7 +23,7 @@ from tests.training import train_here
         (lambda file: file.write_text(file.read_text().replace('"k": 2', '"k": 0')), "k: found 0, expected"),
     ],
 )
-def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
+def test_run_folder_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     damage(folder.path / "experiment.json")
     with pytest.raises(ProgramError) as error:
@@ -31,7 +31,7 @@ def test_a_damaged_description_is_named(damage, message, tiny_data, tmp_path):
     assert message in str(error.value) and str(folder.path) in str(error.value)
 
 
-def test_what_is_written_aside_is_no_run(tiny_data, tmp_path):
+def test_find_runs_what_is_written_aside_is_no_run(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     shutil.copytree(folder.path, tmp_path / ".run.ab12_xyz" / "new")
     assert find_runs(tmp_path) == [folder.path]
@@ -46,7 +46,7 @@ def test_training_writes_snapshots_of_later_iterations_alone(tiny_data, tmp_path
 
 
 @pytest.mark.parametrize(("finished", "advice"), [(False, r"train it .*--resume"), (True, "train another folder")])
-def test_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_path):
+def test_final_snapshot_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_path):
     """--resume would leave a run with a record alone."""
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     if finished:
@@ -56,7 +56,7 @@ def test_what_to_do_without_the_last_snapshot(finished, advice, tiny_data, tmp_p
 
 
 @pytest.mark.program
-def test_a_record_of_another_experiment_is_told(trained, tmp_path):
+def test_run_folder_a_record_of_another_experiment_is_told(trained, tmp_path):
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     edit(folder.record_file, '"seed": 5', '"seed": 6')
     with pytest.raises(ProgramError, match=r"record\.json: experiment: differs from experiment\.json"):
@@ -64,7 +64,7 @@ def test_a_record_of_another_experiment_is_told(trained, tmp_path):
 
 
 @pytest.mark.program
-def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
+def test_latest_snapshot_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 2"))
     train_here(folder)
@@ -80,7 +80,7 @@ def test_a_truncated_snapshot_is_passed_over(tiny_data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"), [({"method": "source_only"}, "has no "), ({"k": 2}, "blob . of layer .*, expected")]
 )
-def test_a_snapshot_of_another_run_is_told(options, said, trained, tiny_data, tmp_path):
+def test_run_folder_a_snapshot_of_another_run_is_told(options, said, trained, tiny_data, tmp_path):
     """Caffe would give layers that it lacks what they begin with, and say nothing; or end the process."""
     other = write_run(small(**options, iterations=4), tmp_path / "other", data=tiny_data)
     train_here(other)
@@ -92,7 +92,7 @@ def test_a_snapshot_of_another_run_is_told(options, said, trained, tiny_data, tm
 
 
 @pytest.mark.program
-def test_a_net_that_was_edited_into_one_that_caffe_refuses(trained, tmp_path):
+def test_run_folder_a_net_that_was_edited_into_one_that_caffe_refuses(trained, tmp_path):
     folder = RunFolder.load(shutil.copytree(trained.path, tmp_path / "run"))
     net = folder.net("domains")
     lines = net.read_text().splitlines()

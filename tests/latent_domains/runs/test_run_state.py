@@ -39,7 +39,7 @@ def shown(folder: RunFolder) -> str:
     return str(state_of(folder))
 
 
-def test_only_a_lock_makes_a_run_running(folder):
+def test_recording_session_only_a_lock_makes_a_run_running(folder):
     assert not folder.is_locked() and shown(folder) == "written"
     with folder.locked():
         assert folder.is_locked()
@@ -51,7 +51,7 @@ def test_only_a_lock_makes_a_run_running(folder):
     assert not folder.is_locked()
 
 
-def test_a_link_in_place_of_the_lock_is_not_followed(folder, tmp_path):
+def test_write_run_a_link_in_place_of_the_lock_is_not_followed(folder, tmp_path):
     precious = tmp_path / "precious"
     precious.write_text("mine")
     (folder.path / "lock").symlink_to(precious)
@@ -60,12 +60,12 @@ def test_a_link_in_place_of_the_lock_is_not_followed(folder, tmp_path):
     assert precious.read_text() == "mine"
 
 
-def test_a_fifo_in_place_of_the_lock_is_not_waited_for(folder):
+def test_state_of_a_fifo_in_place_of_the_lock_is_not_waited_for(folder):
     os.mkfifo(folder.path / "lock")
     assert shown(folder) == "written"
 
 
-def test_a_file_system_without_locks_is_told_once(folder, monkeypatch, capsys):
+def test_write_run_a_file_system_without_locks_is_told_once(folder, monkeypatch, capsys):
     def no_locks(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -77,7 +77,7 @@ def test_a_file_system_without_locks_is_told_once(folder, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith(said) and not capsys.readouterr().err
 
 
-def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder, tmp_path):
+def test_write_run_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder, tmp_path):
     with folder.locked():  # what a process that waits has open is the first one's
         lock = os.open(folder.path / "lock", os.O_RDWR)
     folder.path.rename(tmp_path / "old")
@@ -93,14 +93,14 @@ def test_a_folder_that_was_replaced_while_its_lock_was_waited_for_is_told(folder
         pass
 
 
-def test_a_log_that_is_no_regular_file_is_told(folder):
+def test_state_of_a_log_that_is_no_regular_file_is_told(folder):
     folder.log.symlink_to("/dev/null")
     with pytest.raises(ProgramError, match=r"train\.log: no regular file, expected caffe's log"):
         state_of(folder)
 
 
 @pytest.mark.program
-def test_a_killed_run_is_interrupted_and_its_session_has_no_end(folder):
+def test_state_of_a_killed_run_is_interrupted_and_its_session_has_no_end(folder):
     folder = lasting(folder, 1_000_000)
     folder.solver.write_text(folder.solver.read_text().replace("snapshot: 500", "snapshot: 20"))
     training = subprocess.Popen(
@@ -143,7 +143,7 @@ def test_a_killed_run_is_interrupted_and_its_session_has_no_end(folder):
 
 
 @pytest.mark.program
-def test_a_failed_run_says_why_until_it_goes_on(folder):
+def test_state_of_a_failed_run_says_why_until_it_goes_on(folder):
     net, lmdb = folder.net("train"), folder.train_lmdbs["mnist"]
     whole = net.read_text()
     net.write_text(whole.replace('type: "Pooling"', 'type: "Silence"'))
@@ -167,7 +167,7 @@ def test_a_failed_run_says_why_until_it_goes_on(folder):
     assert ended == ["failed", "finished"]
 
 
-def test_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):
+def test_recording_failure_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):
     with pytest.raises(ProgramError, match="no LMDB there"), recording_failure(folder, "preparation"):
         raise ProgramError(os.fsdecode(b"caf\xe9: no LMDB there"))
     assert folder.read_failure().reason == r"caf\udce9: no LMDB there"
@@ -180,14 +180,14 @@ def test_a_failure_that_names_a_path_of_any_bytes_is_kept(folder):
         ("failure.json", "{}", "failure.json: found no reason, step, iteration, time"),
     ],
 )
-def test_damaged_files_are_named(name, text, message, folder):
+def test_state_of_damaged_files_are_named(name, text, message, folder):
     (folder.path / name).write_text(text)
     state = state_of(folder)
     assert state.state is State.FAILED and message in state.note
 
 
 @pytest.mark.program
-def test_training_without_our_program_is_seen(folder):
+def test_state_of_training_without_our_program_is_seen(folder):
     """``caffe train -solver …`` by hand leaves snapshots alone."""
     folder.log.write_text("killed before its first iteration\n")
     assert shown(folder) == "interrupted: begins anew: no snapshot yet"
@@ -196,7 +196,7 @@ def test_training_without_our_program_is_seen(folder):
     assert shown(folder) == "interrupted at iteration 6 of 6: trained, not yet evaluated"
 
 
-def test_a_session_says_what_is_not_as_it_was(folder):
+def test_recording_session_a_session_says_what_is_not_as_it_was(folder):
     how = {"threads": 2, "openblas": "Zen", "solver_mode": "CPU"}
     other = {"threads": 1, "openblas": "Haswell", "solver_mode": "GPU"}
     nets = [{"files": {"train.prototxt": contents}} for contents in "ab"]
@@ -211,7 +211,7 @@ def test_a_session_says_what_is_not_as_it_was(folder):
     assert found == [None, None, "threads 3 before", *all_three, "another train.prototxt before"]
 
 
-def test_iterations_of_earlier_sessions_do_not_count(folder):
+def test_last_iteration_iterations_of_earlier_sessions_do_not_count(folder):
     loading = "I1 1 solver.cpp:45] Initializing solver from parameters: \n"
     folder.log.write_text(loading + LINE.format(500) + LINE.format(700))
     assert last_iteration(folder) == 700
@@ -221,7 +221,7 @@ def test_iterations_of_earlier_sessions_do_not_count(folder):
 
 
 @pytest.mark.program
-def test_another_process_is_named_or_waited_for(folder, capfd):
+def test_write_run_another_process_is_named_or_waited_for(folder, capfd):
     code = "import sys\nfrom pathlib import Path\nfrom latent_domains.runs.run_folder import RunFolder\n"
     code += "with RunFolder.load(Path(sys.argv[1])).locked():\n    print(flush=True)\n    sys.stdin.read()"
     other = subprocess.Popen(

@@ -16,7 +16,7 @@ from tests.fixtures import TEST
 from tests.run_folders import small
 
 
-def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path):
+def test_write_run_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     assert {path.name for path in folder.path.iterdir()} == {
         "experiment.json",
@@ -34,7 +34,7 @@ def test_a_run_folder_holds_its_nets_solver_and_description(tiny_data, tmp_path)
 
 
 @pytest.mark.program
-def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
+def test_write_run_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
     folder = write_run(small(known_share=0.25, seed=4), tmp_path / "run", data=tiny_data)
     for index, source in enumerate(("mnist", "mnistm")):
         labels = lmdb_io.read_labels(folder.domain_labels[source])
@@ -43,7 +43,7 @@ def test_known_domain_labels_are_a_share_of_each_source(tiny_data, tmp_path):
     preflight(folder)
 
 
-def test_nobody_trains_a_folder_while_it_is_replaced(tiny_data, tmp_path, monkeypatch):
+def test_write_run_nobody_trains_a_folder_while_it_is_replaced(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     draw, seen = write.draw_weights, []
 
@@ -56,7 +56,7 @@ def test_nobody_trains_a_folder_while_it_is_replaced(tiny_data, tmp_path, monkey
     assert seen == [True] and not folder.is_locked()
 
 
-def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_path, monkeypatch):
+def test_write_run_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_path, monkeypatch):
     draw = write.draw_weights
 
     def drawn(*arguments):
@@ -70,7 +70,7 @@ def test_a_folder_that_another_process_writes_meanwhile_stays(tiny_data, tmp_pat
     assert RunFolder.load(tmp_path / "run").experiment.method.name == "dial"
 
 
-def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
+def test_write_run_force_replaces_run_folders_alone(tiny_data, tmp_path):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter1").touch()
     with pytest.raises(ProgramError, match=r"thesis is not a run folder .* --force does not replace it"):
@@ -85,13 +85,13 @@ def test_force_replaces_run_folders_alone(tiny_data, tmp_path):
     assert RunFolder.load(tmp_path / "run").experiment.method.name == "dial"
 
 
-def test_a_comma_would_part_the_name_of_the_weights(tiny_data, tmp_path):
+def test_write_run_a_comma_would_part_the_name_of_the_weights(tiny_data, tmp_path):
     with pytest.raises(ProgramError, match="a,b: expected a name without commas"):
         write_run(small(), tmp_path / "a,b", data=tiny_data)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
+def test_write_run_a_run_on_the_whole_set_has_the_committed_solver(tmp_path):
     """Where no LMDB is there yet, the published numbers count, as for the committed files."""
     run = write_run(make_experiment("office31", "mda"), tmp_path / "run", data=tmp_path / "data", solver_mode="GPU")
     committed = text_format.Parse((ROOT / "solvers/office31.prototxt").read_text(), caffe_pb2.SolverParameter())

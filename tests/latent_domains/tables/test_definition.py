@@ -56,19 +56,19 @@ def paper_numbers(table) -> str:
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_the_papers_numbers(name):
+def test_load_the_papers_numbers(name):
     assert paper_numbers(load(EXPERIMENTS / f"{name}.yaml")) == PAPER[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_tables_of_the_paper_are_those_with_numbers_of_it(name):
+def test_load_tables_of_the_paper_are_those_with_numbers_of_it(name):
     table = load(EXPERIMENTS / f"{name}.yaml")
     assert (name in PAPER) == (table.source != "not in the paper")
     assert table.in_paper == (name in PAPER and name != "pacs_160")  # at another size than the paper's
 
 
 @pytest.mark.parametrize("name", PAPER)
-def test_every_setting_trains_on_all_other_domains_of_it_with_five_seeds(name):
+def test_load_every_setting_trains_on_all_other_domains_of_it_with_five_seeds(name):
     table = load(EXPERIMENTS / f"{name}.yaml")
     assert table.seeds == (0, 1, 2, 3, 4)
     assert [column.targets for column in table.columns] == TARGETS[name]
@@ -80,7 +80,7 @@ def test_every_setting_trains_on_all_other_domains_of_it_with_five_seeds(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_experiment_has_nets(name):
+def test_load_every_experiment_has_nets(name):
     """Of the first seed: the others differ in the solver's seed alone."""
     table = load(EXPERIMENTS / f"{name}.yaml", seeds=(0,))
     for run in table.runs:
@@ -101,7 +101,7 @@ def test_every_experiment_has_nets(name):
         assert "train" in nets and f"max_iter: {run.recipe.iterations}\n" in solver
 
 
-def test_the_rows_are_the_papers_methods():
+def test_load_the_rows_are_the_papers_methods():
     rows = {row.name: row for row in load(EXPERIMENTS / "office31.yaml").rows}
     methods = {name: row.cells[0].candidates[0].runs[0].method.name for name, row in rows.items()}
     assert methods == {
@@ -139,7 +139,7 @@ def notes(table: Table) -> dict[str, str | None]:
     return {row.name: row.note for row in table.rows}
 
 
-def test_rows_that_know_other_numbers_of_target_domains_say_so(tmp_path):
+def test_definition_rows_that_know_other_numbers_of_target_domains_say_so(tmp_path):
     alike = {"none": None, "ours": "latent", "random": None, "shallow": None}
     assert notes(small_table(tmp_path, SEVERAL_TARGETS)) == alike
     one = "  - {name: one target, paper: *none, runs: {method: mda, k_target: 1}}\n"
@@ -149,7 +149,7 @@ def test_rows_that_know_other_numbers_of_target_domains_say_so(tmp_path):
     assert notes(small_table(tmp_path, SEVERAL_TARGETS + dial)) == {**told, "DIAL": "k_target 1, 1"}
 
 
-def test_best_single_source_has_a_group_of_runs_for_each_source():
+def test_load_best_single_source_has_a_group_of_runs_for_each_source():
     table = load(EXPERIMENTS / "digits.yaml", seeds=(3, 7), iterations=50)
     cell = table.rows[1].cells[0]
     assert [candidate.sources for candidate in cell.candidates] == [("mnist",), ("mnistm",)]
@@ -161,7 +161,7 @@ def test_best_single_source_has_a_group_of_runs_for_each_source():
 # --- the page about them
 
 
-def test_the_pages_example_is_a_table_and_the_page_has_every_key(tmp_path):
+def test_load_the_pages_example_is_a_table_and_the_page_has_every_key(tmp_path):
     section = (ROOT / "docs" / "extending.md").read_text().partition("\n## A table\n")[2].partition("\n## ")[0]
     (tmp_path / "table.yaml").write_text(section.partition("```yaml\n")[2].partition("```")[0])
     table = load(tmp_path / "table.yaml")
@@ -210,7 +210,7 @@ def broken(tmp_path, old: str, new: str) -> str:
 
 
 @pytest.mark.parametrize("number", ["1e-4", "+1E-04", "1.e-4", "0.1e-3", "1.0e-4", "0.0001"])
-def test_a_number_may_have_an_exponent(number, tmp_path):
+def test_load_a_number_may_have_an_exponent(number, tmp_path):
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"lambda_d: {number}"))
     assert load(tmp_path / "table.yaml").rows[0].cells[0].candidates[0].runs[0].recipe.lambda_d == 1e-4
 
@@ -248,12 +248,12 @@ def test_a_number_may_have_an_exponent(number, tmp_path):
         ("{values: [1, 2], mean: 1.5}", "{missing: why}", "rows[1] (theirs): paper"),
     ],
 )
-def test_a_mistake_is_named(old, new, where, tmp_path):
+def test_load_a_mistake_is_named(old, new, where, tmp_path):
     assert broken(tmp_path, old, new).startswith(f": {where}")
 
 
 @pytest.mark.parametrize("setting", ["undivided: false", "shares: [50, 50]"])
-def test_a_row_says_nothing_else_of_a_mixture_than_its_column(setting, tmp_path):
+def test_load_a_row_says_nothing_else_of_a_mixture_than_its_column(setting, tmp_path):
     """The column's word counted, and the row's runs were not what it said."""
     text = GOOD.replace("targets: [usps]}", "targets: [usps], shares: [80, 20]}")
     (tmp_path / "table.yaml").write_text(text.replace("k: 3", "undivided: true"))
@@ -267,7 +267,7 @@ def test_a_row_says_nothing_else_of_a_mixture_than_its_column(setting, tmp_path)
     assert all(not run.task.undivided for run in runs) and len(runs) == 2
 
 
-def test_a_table_may_be_like_another_one(tmp_path):
+def test_load_a_table_may_be_like_another_one(tmp_path):
     (tmp_path / "table.yaml").write_text(GOOD.replace("title: T", "title: T\nimage_size: 28"))
     (tmp_path / "seven.yaml").write_text("like: table\nseeds: [7]\nimage_size: null")
     table, seven = load(tmp_path / "table.yaml"), load(tmp_path / "seven.yaml")
@@ -278,7 +278,7 @@ def test_a_table_may_be_like_another_one(tmp_path):
     assert load(tmp_path / "office31.yaml").rows == load(EXPERIMENTS / "office31.yaml", seeds=(7,)).rows
 
 
-def test_the_description_of_ones_own_dataset_is_a_file_of_the_table(tmp_path):
+def test_load_the_description_of_ones_own_dataset_is_a_file_of_the_table(tmp_path):
     """So the workflow makes the table again, and says which records are of other images, where it is a new one."""
     (tmp_path / "mine.json").write_text(json.dumps(replace(DATASETS["digits"], name="mine").to_json()))
     (tmp_path / "table.yaml").write_text(GOOD.replace("dataset: digits", "dataset: mine.json"))
@@ -294,7 +294,7 @@ def test_the_description_of_ones_own_dataset_is_a_file_of_the_table(tmp_path):
         ("7", "found 7, expected a valid string"),
     ],
 )
-def test_a_table_that_another_cannot_be_like(name, expected, tmp_path):
+def test_load_a_table_that_another_cannot_be_like(name, expected, tmp_path):
     file = tmp_path / "table.yaml"
     file.write_text(f"like: {name}\ntitle: T")
     with pytest.raises(ProgramError, match=re.escape(f"{file}: like: {expected}")):
@@ -309,14 +309,14 @@ def test_a_table_that_another_cannot_be_like(name, expected, tmp_path):
         ("title: T", "? {a: b}\n: c\ntitle: T"),
     ],
 )
-def test_yaml_that_is_not_strict_is_refused_with_its_line(old, new, tmp_path):
+def test_load_yaml_that_is_not_strict_is_refused_with_its_line(old, new, tmp_path):
     assert re.match(r", line \d+: not valid YAML: ", broken(tmp_path, old, new))
 
 
 @pytest.mark.parametrize(
     "name", sorted({*SETTINGS} - {"sources", "targets", "network", "image_size", "seed", "method"})
 )
-def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, tmp_path):
+def test_load_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, tmp_path):
     default = make_experiment("digits", "mda")
     value = json.dumps(default.settings[name])
     (tmp_path / "table.yaml").write_text(GOOD.replace("k: 3", f"{name}: {value}"))
@@ -332,7 +332,7 @@ def test_a_row_takes_every_setting_that_is_not_the_tables_or_the_columns(name, t
         (json.dumps(DATASETS["digits"].to_json()), "{file}: found the name 'digits', which is one of ours"),
     ],
 )
-def test_a_file_that_describes_no_dataset_of_ones_own_is_named(written, message, tmp_path):
+def test_load_a_file_that_describes_no_dataset_of_ones_own_is_named(written, message, tmp_path):
     file = tmp_path / "mine.json"
     if written is not None:
         file.write_text(written)
@@ -350,7 +350,7 @@ SHARED = GOOD.replace("runs: {method: mda, k: 3}", "baseline: {method: svm}")
         (SHARED, "usps, mnistm", "usps without labels"),
     ],
 )
-def test_a_column_whose_accuracy_nobody_could_measure_is_an_error(text, targets, said, tmp_path):
+def test_load_a_column_whose_accuracy_nobody_could_measure_is_an_error(text, targets, said, tmp_path):
     """Else the runs would be trained first, and their records be of no use."""
     data = replace(DATASETS["digits"], name="mine", unlabelled=("usps",))
     (tmp_path / "mine.json").write_text(json.dumps(data.to_json()))
@@ -381,13 +381,13 @@ BILLION_LAUGHS = "a: &a [x]\n" + "".join(
         (BILLION_LAUGHS, ": not valid YAML: it has more than 1,000,000 characters, aliases written out"),
     ],
 )
-def test_a_file_that_is_no_table_or_one_that_cannot_be(text, message, tmp_path):
+def test_load_a_file_that_is_no_table_or_one_that_cannot_be(text, message, tmp_path):
     (tmp_path / "table.yaml").write_text(text, errors="surrogateescape")
     with pytest.raises(ProgramError, match=rf"table\.yaml{message}"):
         load(tmp_path / "table.yaml")
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_load_a_file_that_is_not_there(tmp_path):
     (tmp_path / "table.yaml").touch()
     with pytest.raises(ProgramError, match=re.escape("other.yaml: no such file, expected one of table")):
         load(tmp_path / "other.yaml")

@@ -111,7 +111,7 @@ def test_filled_names_a_marker_that_cannot_be_filled(text, message, tmp_path, ke
         page(tmp_path, kept, text)
 
 
-def test_the_program_writes_pages_or_checks_them(tmp_path):
+def test_pages_the_program_writes_pages_or_checks_them(tmp_path):
     file, table = (
         tmp_path / "page.md",
         "<!-- from results/{}: {{n}} -->\n| | n |\n| - | - |\n| DIAL | 2 |\n<!-- end -->\n",

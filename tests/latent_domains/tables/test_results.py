@@ -77,7 +77,7 @@ def test_mean_and_deviation_are_over_seeds_with_the_decimals_that_they_need(accu
     assert (cell.in_words(), cell.n, cell.remarks) == (text, len(accuracies), ())
 
 
-def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
+def test_difference_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
     text = TEXT.replace("columns:", "reference: ours\ncolumns:", 1).replace("gong2013", "logistic")
     table = small_table(tmp_path, text)
     shallow = [run.name for run in table.runs if isinstance(run, BaselineRun)]
@@ -97,7 +97,7 @@ def test_a_method_without_random_numbers_is_one_run_for_all_seeds(tmp_path):
         assert (found.n, found.mean) == (3, pytest.approx(-8.5)) and found.half > 0
 
 
-def test_two_methods_without_random_numbers_have_no_interval(tmp_path):
+def test_differences_two_methods_without_random_numbers_have_no_interval(tmp_path):
     """Each is one run, so that their difference is one number, not the same for each seed."""
     text = TEXT.replace("columns:", "reference: shallow\ncolumns:", 1).replace("gong2013", "logistic")
     text += "  - {name: svm, paper: {missing: ours}, baseline: {method: svm}}\n"
@@ -115,7 +115,7 @@ def test_two_methods_without_random_numbers_have_no_interval(tmp_path):
     assert kept.text("svm", "mean", "{less shallow over targets}") == "+2.50 (+2.50 to +2.50)"
 
 
-def test_ensemble_and_matching_are_one_run(tmp_path):
+def test_results_ensemble_and_matching_are_one_run(tmp_path):
     row = "  - name: shallow\n    paper: {values: [50, 60], mean: 55}\n    baseline: {method: gong2013}\n"
     text = TEXT.replace(row, row + row.replace("shallow", "nearest").replace("gong2013", "gong2013, variant: matching"))
     table = small_table(tmp_path, text)
@@ -128,7 +128,7 @@ def test_ensemble_and_matching_are_one_run(tmp_path):
     assert "matching: found None, expected a number from 0 to 1" in nearest.reason
 
 
-def test_the_mean_over_columns_is_taken_seed_by_seed(table, tmp_path):
+def test_results_the_mean_over_columns_is_taken_seed_by_seed(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
     fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
     mean = results(table, tmp_path)[0].mean
@@ -153,7 +153,7 @@ rows: [{name: DIAL, paper: {missing: ours}, runs: {method: dial}}]
 
 
 @pytest.mark.parametrize("columns", [1, 2])
-def test_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(columns, tmp_path):
+def test_results_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(columns, tmp_path):
     text = PICTURES if columns == 2 else re.sub(r".*Sketch.*\n", "", PICTURES)
     table = small_table(tmp_path, text)
     for run in table.runs:
@@ -171,7 +171,7 @@ def test_tables_of_pictures_have_the_mean_over_classes_beside_the_accuracy(colum
     assert {line["class mean"] for line in csv.DictReader(io.StringIO(csv_text(table, rows)))} == {"7.5"}
 
 
-def test_the_best_single_source_is_the_one_of_the_best_mean(table, tmp_path):
+def test_results_the_best_single_source_is_the_one_of_the_best_mean(table, tmp_path):
     """Neither the first one nor that of the best run: source mnist has that one."""
     fill(table, tmp_path / "runs", 1, 0, {0: 0.9, 1: 0.5, 2: 0.6}, candidate=0)
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7, 1: 0.72, 2: 0.71}, candidate=1)
@@ -180,7 +180,7 @@ def test_the_best_single_source_is_the_one_of_the_best_mean(table, tmp_path):
     assert [one.mean for one in cell.candidates] == pytest.approx([200 / 3, 71.0])
 
 
-def test_no_best_source_before_every_source_was_tried(table, tmp_path):
+def test_results_no_best_source_before_every_source_was_tried(table, tmp_path):
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7, 1: 0.72, 2: 0.71}, candidate=0)
     cell = results(table, tmp_path)[1].cells[0]
     assert cell.mean is None and cell.reason.startswith("mnistm alone: digits is not on this machine")
@@ -204,7 +204,7 @@ def usage(first: int, second: int, **changes) -> dict:
     return {**counts, "share": share, "purity": purity, "nmi": 0.5, **changes}
 
 
-def test_latent_domains_stand_beside_the_accuracy(tmp_path):
+def test_results_latent_domains_stand_beside_the_accuracy(tmp_path):
     table = one_column(tmp_path)
     first, second, _ = table.rows[0].cells[0].candidates[0].runs
     write_record(tmp_path / "runs", first, 0.8, domain_usage=usage(50, 0))
@@ -229,7 +229,7 @@ def test_latent_domains_stand_beside_the_accuracy(tmp_path):
     assert kept.text("ours", kept.columns[0], "{purity} {NMI}") == "0.90 0.75"
 
 
-def test_a_purity_of_images_whose_domains_were_told_says_so(tmp_path):
+def test_results_a_purity_of_images_whose_domains_were_told_says_so(tmp_path):
     table = small_table(tmp_path, TEXT.replace("{method: mda}", "{method: mda, known_share: 0.5}"))
     run = table.rows[0].cells[0].candidates[0].runs[0]
     said = "purity and NMI: in training the branch saw the domain of about 50 % of these images"
@@ -265,7 +265,7 @@ def test_differences_are_taken_seed_by_seed(tmp_path):
 
 
 @pytest.mark.parametrize(("n", "factor"), [(2, 16.34), (3, 5.66), (5, 3.77), (100, 2.829)])
-def test_what_is_resolvable_is_found_with_80_percent_power(n, factor):
+def test_difference_what_is_resolvable_is_found_with_80_percent_power(n, factor):
     """Of s/√n: what 10^6 simulated paired t tests with few pairs found 80 % of the time; with many 1.984 + 0.845."""
     values = dict(enumerate([-1.0] + [1.0] * (n - 1)))
     found = difference(module.Result(values, n), module.Result(dict.fromkeys(values, 0.0), n))
@@ -279,14 +279,14 @@ def why(table, tmp_path: Path, row: int = 0, **options) -> str:
     return results(table, tmp_path, **options)[row].cells[0].reason
 
 
-def test_data_that_is_not_there_is_named_with_its_command(tmp_path):
+def test_results_data_that_is_not_there_is_named_with_its_command(tmp_path):
     table = load(EXPERIMENTS / "office31.yaml")
     command = "python -m tools.get_data office31 --images DIR"
     assert why(table, tmp_path) == f"Office-31 is not on this machine: {command}"
     assert f"1. Office-31 is not on this machine: {command}\n" in table_text(table, results(table, tmp_path))
 
 
-def test_what_became_of_each_seed(table, tmp_path, tiny_data):
+def test_results_what_became_of_each_seed(table, tmp_path, tiny_data):
     runs = [run for run in table.runs if run.name.startswith("mda") and run.targets == ("usps",)]
     (tmp_path / "data").symlink_to(tiny_data)
     folders = [write_run(run, tmp_path / "runs" / "digits" / run.name, data=tiny_data) for run in runs]
@@ -297,7 +297,7 @@ def test_what_became_of_each_seed(table, tmp_path, tiny_data):
     assert why(table, tmp_path) == told
 
 
-def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tiny_data):
+def test_results_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tiny_data):
     """Its name is the same, and its numbers are of other images."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "seed0").symlink_to(tiny_data)
@@ -323,7 +323,7 @@ def test_a_finished_run_on_another_data_folder_is_not_taken(table, tmp_path, tin
         ("reading\nerror: no features\n", "seed 0 failed: no features, seeds 1, 2 "),
     ],
 )
-def test_what_became_of_a_baseline(log, text, table, tmp_path):
+def test_results_what_became_of_a_baseline(log, text, table, tmp_path):
     folder = tmp_path / "runs" / "digits" / table.rows[2].cells[0].candidates[0].runs[0].name
     folder.mkdir(parents=True)
     (folder / "log").write_text(log)
@@ -338,7 +338,7 @@ def test_what_became_of_a_baseline(log, text, table, tmp_path):
         (', "experiment": {"k": 3}}', "experiment: schema: found None, expected 2"),
     ],
 )
-def test_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, table, tmp_path):
+def test_results_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.7, 2: 0.6})
     file = tmp_path / "runs" / "digits" / "mda_k2_seed1" / "record.json"
     file.write_text(file.read_text().strip() + damage if damage == "}" else file.read_text().strip()[:-1] + damage)
@@ -348,7 +348,7 @@ def test_a_record_that_cannot_be_used_is_named_in_its_cell(damage, message, tabl
     assert message in cell.reason
 
 
-def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
+def test_results_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
     first, second, _ = table.rows[2].cells[0].candidates[0].runs
     file = write_record(tmp_path / "runs", first, 0.4)
     assert results(table, tmp_path)[2].cells[0].mean == pytest.approx(40.0)
@@ -362,7 +362,7 @@ def test_a_baselines_record_of_another_setting_is_not_taken(table, tmp_path):
     assert "it belongs to another run: found no classifier, expected '1nn'" in why(table, tmp_path, row=2)
 
 
-def test_what_is_not_the_papers_experiment_is_remarked(tmp_path):
+def test_results_what_is_not_the_papers_experiment_is_remarked(tmp_path):
     table = load(EXPERIMENTS / "office31.yaml", seeds=(0,))
     run = table.runs[0]
     write_record(tmp_path / "runs", run, 0.9, training={"seconds": 1.0, "weights": None}, test_images=20)
@@ -419,7 +419,7 @@ def test_records_of_other_images_or_weights_than_there_are_now_are_remarked(tmp_
     assert remarks() == ("of other images than are now in office31/amazon",), "as baselines' records have them"
 
 
-def test_the_text_of_a_table_of_one_column(tmp_path):
+def test_results_the_text_of_a_table_of_one_column(tmp_path):
     table = one_column(tmp_path)
     fill(table, tmp_path / "runs", 0, 0, {0: 0.81, 1: 0.84, 2: 0.9})
     fill(table, tmp_path / "runs", 1, 0, {0: 0.7}, candidate=0)
@@ -435,13 +435,13 @@ def test_the_text_of_a_table_of_one_column(tmp_path):
     assert "6. as the paper cites it: Somebody 2001" in lines
 
 
-def test_what_looks_like_html_is_text(tmp_path):
+def test_results_what_looks_like_html_is_text(tmp_path):
     table = small_table(tmp_path, TEXT.replace("note: a note", "note: k < 3 <b>").replace("name: ours", "name: k<3"))
     text = table_text(table, results(table, tmp_path))
     assert r"| k\<3 [1] | paper" in text.replace("  ", "") and "\n1. k \\< 3 \\<b>\n" in text
 
 
-def test_the_text_of_a_table_of_several_columns(table, tmp_path):
+def test_results_the_text_of_a_table_of_several_columns(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 1: 0.9})
     fill(table, tmp_path / "runs", 0, 1, {0: 0.6, 1: 0.5})
     text = table_text(table, results(table, tmp_path))
@@ -455,7 +455,7 @@ def test_the_text_of_a_table_of_several_columns(table, tmp_path):
     assert len({len(line) for line in text.splitlines() if line.startswith("|")}) == 1, "the columns do not line up"
 
 
-def test_the_csv_has_every_number(table, tmp_path):
+def test_results_the_csv_has_every_number(table, tmp_path):
     fill(table, tmp_path / "runs", 0, 0, {0: 0.8, 2: 0.9})
     lines = list(csv.DictReader(io.StringIO(csv_text(table, results(table, tmp_path)))))
     # two cells and a mean a row, and two candidates for each of best's cells
@@ -468,7 +468,7 @@ def test_the_csv_has_every_number(table, tmp_path):
     assert (lines[-1]["kind"], lines[-1]["paper_recomputed"], lines[-1]["mean"]) == ("cited", "1.7", "")
 
 
-def test_the_program_writes_and_keeps_a_table(table, tmp_path):
+def test_results_the_program_writes_and_keeps_a_table(table, tmp_path):
     for row, column in ((0, 0), (2, 1)):
         fill(table, tmp_path / "runs", row, column, {0: 0.8, 1: 0.9, 2: 0.7})
     here = ["--data", tmp_path / "data", "--out", tmp_path / "out"]
@@ -509,7 +509,7 @@ def test_records_of_commits_that_nobody_has_are_marked_and_not_kept(table, tmp_p
     assert records.keep(table, tmp_path / "kept") == 2, "what is kept stays"
 
 
-def test_the_program_says_what_is_wrong(table, tmp_path):
+def test_results_the_program_says_what_is_wrong(table, tmp_path):
     wrong = program("tables", "digit")
     assert wrong.returncode == 1 and "digit.yaml: no such file, expected one of demo, " in wrong.stderr
     wrong = program("tables", "digits", "--records", tmp_path / "nowhere")
@@ -523,7 +523,7 @@ def test_the_program_says_what_is_wrong(table, tmp_path):
     assert not (tmp_path / "kept").exists(), "half of the records were kept"
 
 
-def test_the_seeds_and_iterations_can_be_others(tmp_path):
+def test_results_the_seeds_and_iterations_can_be_others(tmp_path):
     done = program("tables", "digits", "--seeds", "7,8", "--iterations", "20", "--out", tmp_path, "--runs", tmp_path)
     assert "over seeds 7, 8, always" in done.stdout
     assert "Trained for 20 iterations; the recipe has 2000." in done.stdout

@@ -45,12 +45,12 @@ def test_lines_come_as_they_are_written():
         ("import os; os.kill(os.getpid(), 9)", "it failed: killed by SIGKILL, perhaps for its memory"),
     ],
 )
-def test_one_that_fails_is_named_with_the_reason(code, failure):
+def test_child_one_that_fails_is_named_with_the_reason(code, failure):
     found, _ = run(code)
     assert found.failure == failure
 
 
-def test_an_error_in_the_block_ends_it():
+def test_child_an_error_in_the_block_ends_it():
     began = time.monotonic()
     with pytest.raises(OSError, match="the disk is full"), started(FOREVER) as found:
         for line in found.lines():
@@ -71,7 +71,7 @@ def stubborn():
     process.communicate()
 
 
-def test_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypatch, capsys):
+def test_children_a_second_ctrl_c_kills_but_not_one_that_comes_at_once(stubborn, monkeypatch, capsys):
     monkeypatch.setattr(child, "SAME_SIGNAL", 60)
     children = Children()
     with children.take_signals(), children.watch(stubborn):

@@ -58,7 +58,7 @@ def test_train_and_record(method, tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_the_mode_asked_for_is_that_of_the_evaluation_too(tiny_data, tmp_path, monkeypatch):
+def test_train_all_the_mode_asked_for_is_that_of_the_evaluation_too(tiny_data, tmp_path, monkeypatch):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     monkeypatch.setenv("SOLVER_MODE", "GPU")
     train_all([folder], threads=1, solver_mode="CPU")
@@ -78,7 +78,7 @@ def wait_for(folder: RunFolder, text: str) -> None:
 
 @pytest.mark.program
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
+def test_train_ctrl_c_writes_a_snapshot_and_resume_goes_on(number, tiny_data, tmp_path):
     folder = write_run(small(iterations=100_000), tmp_path / "run", data=tiny_data)
     training = start_training(folder)
     wait_for(folder, "Iteration 10 (")
@@ -120,7 +120,7 @@ def draw_at_random(folder: RunFolder) -> None:
         ("source_only", "shuffled", None),
     ],
 )
-def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_data, tmp_path):
+def test_train_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_data, tmp_path):
     """To the bit, from a snapshot within an epoch: records, and random numbers, go on where they were."""
     passes = 2 if change else 1
     experiment = small(method, iterations=17, data_order=order, iter_size=passes)
@@ -147,7 +147,7 @@ def test_a_resumed_run_is_what_it_would_have_been(method, order, change, tiny_da
 
 
 @pytest.mark.program
-def test_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path):
+def test_train_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path):
     folder = write_run(small("dial"), tmp_path / "run", data=tiny_data)
     train_here(folder)
     log, accuracy = folder.log.read_text(), folder.read_record().accuracy
@@ -157,7 +157,7 @@ def test_a_trained_run_without_its_record_is_evaluated_alone(tiny_data, tmp_path
 
 
 @pytest.mark.program
-def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
+def test_close_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
     folder = write_run(small("dial", iterations=30), tmp_path / "run", data=tiny_data)
     reader, writer = os.pipe()
     training = start_training(folder, errors=writer)
@@ -170,7 +170,7 @@ def test_a_progress_bar_nobody_reads_does_not_end_the_run(tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_path):
+def test_train_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_path):
     folder = write_run(small("dial", iterations=100_000), tmp_path / "run", data=tiny_data)
     done = child("train", "--threads", "1", folder.path, before=files_up_to(60_000))
     assert done.returncode == 1 and done.stderr.endswith(f"error: [Errno 27] File too large: '{folder.log}'\n")
@@ -178,7 +178,7 @@ def test_a_log_that_cannot_grow_ends_the_training_and_is_named(tiny_data, tmp_pa
 
 @pytest.mark.program
 @pytest.mark.parametrize("name", ["train.log", "snapshots/model_iter_6.caffemodel"])
-def test_a_link_in_the_folder_is_not_written_through(name, tiny_data, tmp_path):
+def test_train_a_link_in_the_folder_is_not_written_through(name, tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     precious = tmp_path / "precious"
     precious.write_text("mine")
@@ -188,7 +188,7 @@ def test_a_link_in_the_folder_is_not_written_through(name, tiny_data, tmp_path):
     assert precious.read_text() == "mine"
 
 
-def test_a_damaged_record_is_named(tiny_data, tmp_path):
+def test_train_a_damaged_record_is_named(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.record_file.write_text("{")
     done = program("train", "--resume", "--threads", "1", folder.path)
@@ -198,7 +198,7 @@ def test_a_damaged_record_is_named(tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny_data, tmp_path):
+def test_train_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny_data, tmp_path):
     weights = initial_weights(write_run(small("dial", lambda_c=0.0), tmp_path / "first", data=tiny_data))
     second = write_run(small("mda", iterations=1), tmp_path / "second", data=tiny_data)
     net = second.net("train")
@@ -231,7 +231,7 @@ def test_a_run_begins_from_the_weights_of_another_which_nvidias_caffe_saved(tiny
 
 
 @pytest.mark.program
-def test_weights_of_another_net_are_refused_before_training(tiny_data, tmp_path):
+def test_train_weights_of_another_net_are_refused_before_training(tiny_data, tmp_path):
     folder, weights = write_run(small(), tmp_path / "run", data=tiny_data, solver_mode="GPU"), tmp_path / "w.caffemodel"
     weights.write_bytes(caffe_pb2.NetParameter(name="x").SerializeToString())
     done = program("train", "--threads", "1", "--solver-mode", "CPU", "--weights", weights, folder.path)
@@ -241,7 +241,7 @@ def test_weights_of_another_net_are_refused_before_training(tiny_data, tmp_path)
 
 
 @pytest.mark.program
-def test_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_data, tmp_path):
+def test_train_a_run_that_began_from_weights_does_not_begin_again_without_them(tiny_data, tmp_path):
     folder = write_run(small(), tmp_path / "run", data=tiny_data)
     folder.training.write_text(json.dumps({"seconds": 1.0, "weights": {"file": "w.caffemodel", "sha256": "0"}}))
     done = program("train", "--threads", "1", "--resume", folder.path)
@@ -266,7 +266,7 @@ def other_images(lmdb: Path) -> None:
 
 @pytest.mark.program
 @pytest.mark.parametrize(("method", "name"), [("dial", "mnistm_train"), ("dial", "usps_test"), ("mda", "mnist_test")])
-def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path):
+def test_train_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path):
     """Held-out images of the sources, too, if latent domains are judged on them."""
     folder = write_run(small(method), tmp_path / "run", data=copied(tiny_data, tmp_path))
     other = write_run(small(method), tmp_path / "other", data=folder.data_folder)
@@ -295,7 +295,7 @@ def test_a_run_does_not_go_on_on_other_images(method, name, tiny_data, tmp_path)
 
 
 @pytest.mark.program
-def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
+def test_train_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
     """Whether it is finished or not; without --weights it goes on."""
     first = write_run(small("source_only", seed=1), tmp_path / "first", data=tiny_data)
     weights = tmp_path / "w.caffemodel"
@@ -326,7 +326,7 @@ def test_a_run_does_not_go_on_from_other_weights(tiny_data, tmp_path):
 
 
 @pytest.mark.program
-def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
+def test_train_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     good = write_run(small("dial"), tmp_path / "good", data=tiny_data)
     bad = write_run(small("mda"), tmp_path / "bad", data=tiny_data)
     bad.net("train").write_text(bad.net("train").read_text().replace('"Slice"', '"Silence"'))
@@ -340,7 +340,7 @@ def test_a_crash_in_one_run_does_not_take_the_other(tiny_data, tmp_path):
     ("method", "said"),
     [("mda", r'MDALayer ".*\bnan\b.*'), ("plain", r"train\.log: the loss at iteration \d0? is -?nan")],
 )
-def test_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, said, tiny_data, tmp_path):
+def test_train_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, said, tiny_data, tmp_path):
     folder = write_run(small(method, iterations=100_000, base_lr=1e18), tmp_path / "run", data=tiny_data)
     with pytest.raises(ProgramError, match=f"{said}: the training diverged; begin it again with a lower"):
         train_here(folder)
@@ -350,7 +350,7 @@ def test_a_training_that_diverges_ends_at_the_first_number_that_is_none(method, 
 
 
 @pytest.mark.program
-def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
+def test_loaded_from_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     other = make_experiment("pacs", "source_only", iterations=1, batch_size=6, geometry="caffe")
     weights = initial_weights(write_run(other, tmp_path / "caffe", data=pictures))
     run = write_run(make_experiment("pacs", "mda", iterations=1, batch_size=8), tmp_path / "run", data=pictures)
@@ -365,13 +365,13 @@ def test_weights_of_the_other_geometry_are_refused(pictures, tmp_path):
     assert "bn2a_branch1" in unused
 
 
-def test_a_process_gets_its_share_of_the_cores(monkeypatch):
+def test_share_of_cores_a_process_gets_its_share_of_the_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     assert [share_of_cores(processes) for processes in (1, 2, 3, 9)] == [8, 4, 2, 1]
 
 
 @pytest.mark.program
-def test_a_finished_run_is_never_repeated(trained, tiny_data):
+def test_train_a_finished_run_is_never_repeated(trained, tiny_data):
     before = trained.record_file.stat().st_mtime_ns
     train_here(write_missing(trained.experiment, trained.path, data=tiny_data), resume=True)
     assert trained.record_file.stat().st_mtime_ns == before

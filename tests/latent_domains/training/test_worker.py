@@ -41,7 +41,7 @@ def trained_for(run: RunFolder, iterations: int) -> RunFolder:
     return lasting(run, iterations)
 
 
-def test_it_tests_and_writes_snapshots_as_caffe_train_does(tiny_data, tmp_path):
+def test_worker_it_tests_and_writes_snapshots_as_caffe_train_does(tiny_data, tmp_path):
     run = written(tmp_path / "run", tiny_data, known_share=0.25, iterations=2)
     for setting, value in (("display: 10", "display: 1"), ("test_interval: 100", "test_interval: 3")):
         edit(run.solver, setting, value)
@@ -92,7 +92,7 @@ def long(tiny_data, tmp_path):
     return trained_for(written(tmp_path / "run", tiny_data, "dial"), 100_000)
 
 
-def test_ctrl_c_stops_after_an_iteration_with_a_snapshot_that_it_goes_on_from(long):
+def test_worker_ctrl_c_stops_after_an_iteration_with_a_snapshot_that_it_goes_on_from(long):
     def press(processes: list[int]) -> None:
         assert len(processes) == 1
         os.kill(os.getpid(), signal.SIGINT)
@@ -108,7 +108,7 @@ def test_ctrl_c_stops_after_an_iteration_with_a_snapshot_that_it_goes_on_from(lo
     assert f"Resuming from {long.snapshots}/model_iter_{reached}.solverstate" in long.log.read_text()
 
 
-def test_one_that_is_killed_ends_with_one_message(long, capsys):
+def test_worker_one_that_is_killed_ends_with_one_message(long, capsys):
     message = f"{long.path}: training failed: killed by SIGKILL, perhaps for its memory (whole log: {long.log})"
     killed = []
 
@@ -122,7 +122,7 @@ def test_one_that_is_killed_ends_with_one_message(long, capsys):
     assert "error" not in capsys.readouterr().err
 
 
-def test_ctrl_c_before_it_has_caught_up_leaves_the_snapshot_as_it_is(tiny_data, tmp_path):
+def test_start_worker_ctrl_c_before_it_has_caught_up_leaves_the_snapshot_as_it_is(tiny_data, tmp_path):
     run = trained_for(written(tmp_path / "run", tiny_data, "dial"), 20_000_000)
     snapshot = run.latest_snapshot()
     state = caffe_pb2.SolverState.FromString(snapshot.state.read_bytes())
@@ -143,7 +143,7 @@ def test_ctrl_c_before_it_has_caught_up_leaves_the_snapshot_as_it_is(tiny_data, 
 @pytest.mark.gpu
 @pytest.mark.skipif(WHY_NO_GPU is not None, reason=WHY_NO_GPU or "")
 @pytest.mark.parametrize("method", ["plain", "source_only", "mda"])
-def test_a_gpu_learns_what_the_cpu_learns(method, tiny_data, tmp_path):
+def test_worker_a_gpu_learns_what_the_cpu_learns(method, tiny_data, tmp_path):
     """By ``caffe train``, and by the process that goes on from its snapshot."""
     learnt = []
     for mode in ("GPU", "CPU"):

@@ -147,11 +147,11 @@ LAYERS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), LAYERS.values(), ids=LAYERS)
-def test_layers_of_the_folded_net(text: str, expected: str) -> None:
+def test_affine_layers_of_the_folded_net(text: str, expected: str) -> None:
     assert tried(trained(DATA + text)).layers == expected
 
 
-def test_an_inner_product_that_nothing_follows_is_written_untransposed() -> None:
+def test_affine_an_inner_product_that_nothing_follows_is_written_untransposed() -> None:
     """OpenCV does not read ``transpose``."""
     done = tried(trained(DATA + CONVOLUTIONS["transposed"] + layer("p", "Softmax", "x", "p")))
     (made,) = [one for one in done.folded.model.net.layer if one.name == "x"]
@@ -160,13 +160,13 @@ def test_an_inner_product_that_nothing_follows_is_written_untransposed() -> None
 
 
 @pytest.mark.parametrize(("kind", "count"), [("Scale", 1), ("BatchNorm", 2)])
-def test_a_bias_that_stays_zero_is_left_out(kind: str, count: int) -> None:
+def test_affine_a_bias_that_stays_zero_is_left_out(kind: str, count: int) -> None:
     model = trained(DATA + CONVOLUTIONS["no bias"] + layer("y", kind, "x", "y"))
     (blobs,) = tried(model).folded.model.blobs.values()
     assert len(blobs) == count
 
 
-def test_scale_and_bias_of_the_input() -> None:
+def test_affine_scale_and_bias_of_the_input() -> None:
     """OpenCV knows no Bias."""
     model = trained(DATA + layer("s", "Scale", "data", "y", BIAS) + layer("b", "Bias", "data", "z"))
     done = tried(model)
@@ -178,7 +178,7 @@ def test_scale_and_bias_of_the_input() -> None:
     np.testing.assert_array_equal(offsets, model.blobs["b"][0])
 
 
-def test_weights_shared_by_name_are_folded_each_on_its_own() -> None:
+def test_affine_weights_shared_by_name_are_folded_each_on_its_own() -> None:
     shared = 'param { name: "w" } param { name: "b" } '
     text = layer("c1", "Convolution", "data", "c1", shared + CONV + "}") + layer("bn", "BatchNorm", "c1", "y1")
     text += layer("c2", "Convolution", "data", "c2", shared + CONV + "}") + layer("y2", "ReLU", "c2", "y2")
@@ -190,7 +190,7 @@ def test_weights_shared_by_name_are_folded_each_on_its_own() -> None:
     assert not any(one.param for one in done.folded.model.net.layer)
 
 
-def test_what_only_training_needs_is_gone() -> None:
+def test_affine_what_only_training_needs_is_gone() -> None:
     fillers = 'weight_filler { type: "xavier" } bias_filler { type: "constant" }'
     conv = f"convolution_param {{ num_output: 6 kernel_size: 3 {fillers} }}"
     ave = "pooling_param { pool: AVE kernel_size: 2 stride: 2 }"
@@ -214,7 +214,7 @@ LENT = {
 
 
 @pytest.mark.parametrize("lent", LENT)
-def test_what_one_pass_leaves_to_the_next_is_not_overwritten(lent: str) -> None:
+def test_affine_what_one_pass_leaves_to_the_next_is_not_overwritten(lent: str) -> None:
     text = LENT[lent] + layer("relu", "ReLU", "x", "x") + layer("tanh", "TanH", "x", "x")
     text += layer("fc", "InnerProduct", "x", "fc", "inner_product_param { num_output: 3 }")
     if lent == "a constant":
@@ -229,13 +229,13 @@ def test_what_one_pass_leaves_to_the_next_is_not_overwritten(lent: str) -> None:
     assert tanh.bottom == tanh.top == ["x"]  # what relu makes is filled anew by each pass
 
 
-def test_an_input_that_the_net_itself_overwrites_still_is() -> None:
+def test_affine_an_input_that_the_net_itself_overwrites_still_is() -> None:
     text = layer("drop", "Dropout", "data", "data") + layer("relu", "ReLU", "data", "data") + FC
     relu = tried(trained(DATA + text)).folded.model.net.layer[1]
     assert (relu.type, *relu.bottom, *relu.top) == ("ReLU", "data", "data")
 
 
-def test_statistics_of_the_batch_are_said() -> None:
+def test_affine_statistics_of_the_batch_are_said() -> None:
     norms = [layer(name, "BatchNorm", "data", name, more) for name, more in (("a", BATCH), ("b", BATCH), ("c", ""))]
     (note,) = tried(trained(DATA + "".join(norms)), rows=2).folded.notes
     assert note.startswith("a, b: not folded, use_global_stats: false takes the statistics of each batch")
@@ -245,7 +245,7 @@ NORMS = [layer("norm", "BatchNorm", "data", "norm"), mda("norm", "data", "norm",
 
 
 @pytest.mark.parametrize("text", NORMS)
-def test_divisor_zero_is_mean_and_variance_zero_and_is_said(text: str) -> None:
+def test_affine_divisor_zero_is_mean_and_variance_zero_and_is_said(text: str) -> None:
     model = trained(DATA + text)
     model.blobs["norm"][2][...] = 0
     done = tried(model)
@@ -258,7 +258,7 @@ def test_divisor_zero_is_mean_and_variance_zero_and_is_said(text: str) -> None:
 
 
 @pytest.mark.parametrize(("more", "domain"), [(', "eps": 0.5', 2), (', "eps": 0.5, "domain": 0', 0)])
-def test_domain_eps_and_divisor_count(more: str, domain: int) -> None:
+def test_affine_domain_eps_and_divisor_count(more: str, domain: int) -> None:
     """By default the domain is the last one. The others may be empty."""
     model = trained(DATA + mda("norm", "data", "norm", 3, more), divisor=7)
     model.blobs["norm"][2][1] = 0
@@ -271,7 +271,7 @@ def test_domain_eps_and_divisor_count(more: str, domain: int) -> None:
 
 
 @pytest.mark.parametrize("text", NORMS)
-def test_impossible_variances_are_refused(text: str) -> None:
+def test_fold_impossible_variances_are_refused(text: str) -> None:
     model = trained(DATA + text, divisor=1)
     model.blobs["norm"][1][..., 2] = -3
     with pytest.raises(ProgramError, match="layer norm: its smallest variance is -3, expected at least 0"):
@@ -303,7 +303,7 @@ def branch(group: int, domains: int = 4, first: int = 2) -> str:
 
 @pytest.mark.parametrize("x", [CONV_LAYER, IP_LAYER, POOLED])
 @pytest.mark.parametrize("group", [2, 4])
-def test_latent_targets_keep_their_branch(x: str, group: int) -> None:
+def test_affine_latent_targets_keep_their_branch(x: str, group: int) -> None:
     text = x + branch(group, 4, 4 - group) + mda("mda", "x w", "mda", 4) + layer("scale", "Scale", "mda", "y", SCALE)
     done = tried(trained(DATA + text + layer("relu", "ReLU", "y", "y")))
     assert "logits:InnerProduct w_softmax:Softmax w:InnerProduct" in done.layers
@@ -315,7 +315,7 @@ def test_latent_targets_keep_their_branch(x: str, group: int) -> None:
     assert done.folded.pairs["w"] == "w" and (w[:, : 4 - group] == 0).all() and w.std() > 0.01
 
 
-def test_every_row_has_the_map_of_its_own_domains() -> None:
+def test_affine_every_row_has_the_map_of_its_own_domains() -> None:
     """By the layer's formula, not by the layer."""
     model = trained(DATA + CONV_LAYER + branch(2) + mda("mda", "x w", "y", 4))
     done = tried(model)
@@ -331,7 +331,7 @@ def test_every_row_has_the_map_of_its_own_domains() -> None:
     np.testing.assert_allclose(done.after["y"], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_several_normalisations_share_one_assignment() -> None:
+def test_affine_several_normalisations_share_one_assignment() -> None:
     text = CONV_LAYER + branch(2) + mda("mda1", "x w", "m1", 4) + layer("s1", "Scale", "m1", "s1", SCALE)
     text += layer("fc", "InnerProduct", "s1", "fc", "inner_product_param { num_output: 3 }")
     text += (
@@ -342,7 +342,7 @@ def test_several_normalisations_share_one_assignment() -> None:
     assert "mda1, mda2 need" in done.folded.notes[0]
 
 
-def test_one_assigned_normalisation_after_another() -> None:
+def test_affine_one_assigned_normalisation_after_another() -> None:
     text = IP_LAYER + branch(2) + mda("mda1", "x w", "m1", 4) + mda("mda2", "m1 w", "y", 4)
     assert tried(trained(DATA + text)).layers.endswith(
         "mda1:Eltwise mda2_factor:InnerProduct mda2_offset:InnerProduct mda2_scaled:Scale mda2_ones:Scale "
@@ -350,7 +350,7 @@ def test_one_assigned_normalisation_after_another() -> None:
     )
 
 
-def test_empty_statistics_of_domains_that_no_row_is_of_do_not_matter() -> None:
+def test_affine_empty_statistics_of_domains_that_no_row_is_of_do_not_matter() -> None:
     model = trained(DATA + IP_LAYER + branch(2) + mda("mda", "x w", "y", 4))
     for blob in model.blobs["mda"]:
         blob[:2] = 0
@@ -360,7 +360,7 @@ def test_empty_statistics_of_domains_that_no_row_is_of_do_not_matter() -> None:
     assert any("of domain 2 (divisor 0)" in note for note in tried(model).folded.notes)
 
 
-def test_one_known_domain_takes_the_branch_away() -> None:
+def test_affine_one_known_domain_takes_the_branch_away() -> None:
     constant = 'dummy_data_param { shape { dim: 3 dim: 1 } data_filler { type: "constant" value: 0 } }'
     text = CONV_LAYER + layer("zero", "DummyData", "", "zero", constant) + assignment("w", "zero", "w", 4, 1)
     text += mda("mda", "x w", "mda", 4) + layer("scale", "Scale", "mda", "y", SCALE)
@@ -369,7 +369,7 @@ def test_one_known_domain_takes_the_branch_away() -> None:
     assert done.folded.notes == ()
 
 
-def test_an_assignment_that_passes_through_other_layers() -> None:
+def test_affine_an_assignment_that_passes_through_other_layers() -> None:
     """Rows of w sliced and joined: nothing is known of their domains then, so all columns count."""
     text = branch(2) + layer("cut", "Slice", "w", "w1 w2", "slice_param { axis: 0 slice_point: 1 }")
     text += layer("joined", "Concat", "w1 w2", "w3", "concat_param { axis: 0 }") + mda("mda", "data w3", "y", 4)
@@ -377,12 +377,12 @@ def test_an_assignment_that_passes_through_other_layers() -> None:
     assert "cut:Slice joined:Concat" in done.layers and done.layers.endswith("mda:Eltwise")
 
 
-def test_the_assignment_itself_may_be_an_output() -> None:
+def test_affine_the_assignment_itself_may_be_an_output() -> None:
     done = tried(trained(DATA + branch(1, 2, 1)))
     np.testing.assert_allclose(done.after["w"], [[0, 1]] * 3)
 
 
-def test_python_layers_that_stay_are_refused_by_name() -> None:
+def test_fold_python_layers_that_stay_are_refused_by_name() -> None:
     batch = mda("mda", "data", "mda", 2, ', "use_global_stats": false')
     expected = r"cannot do the work of: mda \(MDALayer: it normalises by the batch's statistics"
     with pytest.raises(ProgramError, match=expected):

@@ -47,7 +47,7 @@ def folded(dataset: str, method: str, **options: object) -> Tried:
 
 @pytest.mark.parametrize("method", ["plain", "source_only", "mda"])
 @pytest.mark.parametrize(("dataset", "end"), [("digits", DIGITS), ("office31", ALEXNET), ("office31_fc7", FC7)])
-def test_nets_without_residual_blocks(dataset: str, end: str, method: str) -> None:
+def test_fold_nets_without_residual_blocks(dataset: str, end: str, method: str) -> None:
     done = folded(dataset, method)
     assert done.layers.endswith(end)
     assert done.layers.removesuffix(end) in ("", "fc7_scale:Scale ") or dataset == "office31"
@@ -56,14 +56,14 @@ def test_nets_without_residual_blocks(dataset: str, end: str, method: str) -> No
 @pytest.mark.parametrize(
     ("method", "geometry", "convolutions"), [("source_only", "torch", 20), ("mda", "torch", 20), ("mda", "caffe", 21)]
 )
-def test_residual_nets(method: str, geometry: str, convolutions: int) -> None:
+def test_fold_residual_nets(method: str, geometry: str, convolutions: int) -> None:
     done = folded("pacs", method, geometry=geometry)
     assert "Scale" not in done.layers and done.layers.count("Convolution") == convolutions
     assert ("Slice" in done.layers) == (geometry == "torch")
 
 
 @pytest.mark.parametrize("dataset", ["digits", "office_caltech", "office_caltech_fc7", "pacs"])
-def test_latent_targets(dataset: str) -> None:
+def test_fold_latent_targets(dataset: str) -> None:
     options = {"k_target": 2} if dataset in ("digits", "pacs") else {}
     done = folded(dataset, "mda", **options)
     assert "w_target:InnerProduct" in done.layers
@@ -91,7 +91,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("fields", CASES)
-def test_a_padded_convolution_is_the_same_in_stock_caffe_and_in_onnx(fields: str) -> None:
+def test_fold_a_padded_convolution_is_the_same_in_stock_caffe_and_in_onnx(fields: str) -> None:
     sides, kernel, pads = CASES[fields]
     original, data = convolution(fields, sides), np.random.default_rng(1).normal(size=(2, 4, 9, 10)).astype(np.float32)
     expected, folded = forward(load(original), data)["conv"], fold(original).model
@@ -105,12 +105,12 @@ def test_a_padded_convolution_is_the_same_in_stock_caffe_and_in_onnx(fields: str
         assert list(fold(original, stock=False).model.blobs["conv"][0].shape[2:]) == list(sides)
 
 
-def test_a_dilated_kernel_that_cannot_grow_so_is_refused() -> None:
+def test_fold_a_dilated_kernel_that_cannot_grow_so_is_refused() -> None:
     with pytest.raises(ProgramError, match=r"layer conv \(Convolution\): pad_end \(1, 1\), expected pad \(0, 0\)"):
         fold(convolution("kernel_size: 3 dilation: 2 pad_end: 1", (3, 3)))
 
 
-def test_one_size_for_three_axes_is_said_for_each() -> None:
+def test_fold_one_size_for_three_axes_is_said_for_each() -> None:
     """OpenCV would divide by zero."""
     data = 'layer { name: "data" type: "Input" top: "data" input_param { shape { dim: [2, 3, 5, 6, 7] } } }'
     sizes = "convolution_param { num_output: 4 kernel_size: 2 pad: [1, 0, 2] }"
@@ -139,7 +139,7 @@ CROPPED = {  # of an input of 7×6
 
 @pytest.mark.parametrize("kind", ["MAX", "AVE"])
 @pytest.mark.parametrize("fields", CROPPED)
-def test_floor_pools_are_cropped_where_the_sizes_differ(fields: str, kind: str) -> None:
+def test_fold_floor_pools_are_cropped_where_the_sizes_differ(fields: str, kind: str) -> None:
     text = DATA + pool(f"pool: {kind} {fields} round_mode: FLOOR") + layer("relu", "ReLU", "pool", "pool")
     done = tried(trained(text + layer("end", "Power", "pool", "end")), rows=5)
     assert done.layers == f"pool:Pooling{CROPPED[fields]} relu:ReLU end:Power"
@@ -147,7 +147,7 @@ def test_floor_pools_are_cropped_where_the_sizes_differ(fields: str, kind: str) 
     assert not any(one.pooling_param.HasField("round_mode") for one in done.folded.model.net.layer)
 
 
-def test_a_mask_of_a_floor_pool_stays_with_it() -> None:
+def test_fold_a_mask_of_a_floor_pool_stays_with_it() -> None:
     done = tried(trained(DATA + pool("kernel_size: 2 stride: 2 round_mode: FLOOR", "pool mask")))
     assert done.layers == "pool:Pooling"
     assert done.folded.model.net.layer[1].pooling_param.round_mode == PoolingParameter.FLOOR
@@ -160,7 +160,7 @@ def two(least: int, most: int) -> st.SearchStrategy[tuple[int, int]]:
 
 @settings(max_examples=100, deadline=None)
 @given(two(3, 20), two(1, 3), two(1, 4), st.data())
-def test_sizes_are_caffes(
+def test_pooled_size_sizes_are_caffes(
     sides: tuple[int, int], kernel: tuple[int, int], stride: tuple[int, int], data: st.DataObject
 ) -> None:
     pad = [data.draw(st.integers(0, size - 1)) for size in kernel]

@@ -34,7 +34,7 @@ def folded(model: Model) -> Folded:
 X = np.random.default_rng(0).normal(size=(7, 4, 7, 6)).astype(np.float32)
 
 
-def test_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) -> None:
+def test_compare_nets_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) -> None:
     rows, kept = compare_nets(load(model), load(folded.model), folded, [X[:4], X[4:]])
     assert [row.name for row in rows] == ["data", "bn", "prob"]
     assert [set(blobs) for blobs in kept] == [{"bn", "prob"}] * 2
@@ -43,7 +43,7 @@ def test_all_inputs_are_compared_and_blobs_kept(model: Model, folded: Folded) ->
 
 
 @pytest.mark.parametrize("row", range(len(X)))
-def test_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> None:
+def test_compare_nets_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> None:
     """The weights of one value of the input are off, and only one row has it."""
     inputs = X.copy()
     inputs[:, 0, 0, 0] = 0
@@ -53,7 +53,7 @@ def test_one_wrong_input_is_found(model: Model, folded: Folded, row: int) -> Non
     assert worst(rows).relative > 1e-2
 
 
-def test_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> None:
+def test_compare_opencv_opencv_agrees_or_not(model: Model, folded: Folded, tmp_path: Path) -> None:
     files = write_model(folded.model, tmp_path / "m", about="", force=False)
     expected = forward(load(model), X)
     agreement = compare_opencv(*files, folded, [X], [expected])
@@ -94,7 +94,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("names", NAMES)
-def test_opencv_is_asked_for_what_it_has_by_its_own_names(names: str, tmp_path: Path) -> None:
+def test_compare_opencv_opencv_is_asked_for_what_it_has_by_its_own_names(names: str, tmp_path: Path) -> None:
     text, heads = NAMES[names]
     model = trained(DATA + text)
     folded = fold(model)
@@ -106,13 +106,13 @@ def test_opencv_is_asked_for_what_it_has_by_its_own_names(names: str, tmp_path: 
     assert agreement.furthest.relative < 1e-5
 
 
-def test_outputs_that_opencv_cannot_be_asked_for_are_named() -> None:
+def test_fold_outputs_that_opencv_cannot_be_asked_for_are_named() -> None:
     folded = fold(trained(DATA + layer("cut", "Slice", "data", "a b")))
     assert set(folded.heads) == {"a"}
     assert folded.notes == ("not compared with OpenCV, which gives a layer's first top alone: b",)
 
 
-def test_even_classes_are_the_same_best() -> None:
+def test_same_best_even_classes_are_the_same_best() -> None:
     expected = np.array([[0.5, 0.5, 0.0], [0.6, 0.4, 0.0]], np.float32)
     found = np.array([[0.49, 0.51, 0.0], [0.4, 0.6, 0.0]], np.float32)
     assert same_best(expected, found).tolist() == [True, False]
@@ -127,7 +127,7 @@ def test_even_classes_are_the_same_best() -> None:
 
 
 @pytest.mark.parametrize("axis", [1, 2, 3, -1])
-def test_classes_lie_along_an_axis(axis: int) -> None:
+def test_same_best_classes_lie_along_an_axis(axis: int) -> None:
     expected = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
     other = expected.copy()
     other[1] = np.flip(other, axis)[1]
@@ -163,7 +163,7 @@ HEADS = {
 
 
 @pytest.mark.parametrize("which", HEADS)
-def test_best_classes_are_compared_along_the_softmaxs_axis(which: str, tmp_path: Path) -> None:
+def test_compare_opencv_best_classes_are_compared_along_the_softmaxs_axis(which: str, tmp_path: Path) -> None:
     text, axes = HEADS[which]
     model = trained(DATA + text)
     folded = fold(model)
@@ -184,7 +184,7 @@ def test_best_classes_are_compared_along_the_softmaxs_axis(which: str, tmp_path:
             assert compare_opencv(*files, folded, [X], [other]).same == 7, name
 
 
-def test_batches_are_those_that_the_net_takes() -> None:
+def test_batches_for_batches_are_those_that_the_net_takes() -> None:
     found = batches_for(trained(TEXT.replace("dim: 1 dim: 4", "dim: 3 dim: 4")).net, X)
     assert [len(batch) for batch in found] == [3, 3, 3]
     np.testing.assert_array_equal(np.concatenate(found), np.concatenate([X, X[:2]]))
@@ -198,7 +198,7 @@ SQUASHED = {
 
 
 @pytest.mark.parametrize("kind", SQUASHED)
-def test_large_numbers_have_the_room_that_their_rounding_takes(kind: str) -> None:
+def test_verify_large_numbers_have_the_room_that_their_rounding_takes(kind: str) -> None:
     squashed, made_by = SQUASHED[kind], makers(parse(layer("p", kind, "scores", "p")))
     for size, room in ((1, 1), (10, 1), (1000, 100)):
         scores = np.array([[size, size - 0.5, 0.1]], np.float64)
@@ -212,7 +212,7 @@ def test_large_numbers_have_the_room_that_their_rounding_takes(kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", SQUASHED)
-def test_a_large_number_hides_no_wrong_one(kind: str) -> None:
+def test_verify_a_large_number_hides_no_wrong_one(kind: str) -> None:
     large = -1e6 if kind == "Softmax" else 1e6  # a softmax's largest score leaves nothing to the others
     scores = np.array([[large, 1, -1, 2]])
     expected = {"scores": scores, "p": SQUASHED[kind](scores)}

@@ -29,7 +29,7 @@ def layer_net(folder: Path, phase: int, layer: str, shapes: dict[str, tuple[int,
 
 
 @pytest.mark.parametrize(("phase", "given"), [(caffe.TRAIN, None), (caffe.TEST, None), (caffe.TRAIN, True)])
-def test_normalisation(phase: int, given: bool | None, tmp_path: Path) -> None:
+def test_forward_normalisation(phase: int, given: bool | None, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     param = {"eps": EPS, "moving_average_fraction": FRACTION, **({"use_global_stats": given} if given else {})}
     net = layer_net(tmp_path, phase, "MultiModalBatchNorm", {"x": SHAPE, "w": (5, 1)}, json.dumps(param))
@@ -58,7 +58,7 @@ def test_normalisation(phase: int, given: bool | None, tmp_path: Path) -> None:
     assert net.params["y"][2].data[0] == pytest.approx(4 if running else 4 * FRACTION + 1)
 
 
-def test_a_domain_without_mass_is_zero(tmp_path: Path) -> None:
+def test_forward_a_domain_without_mass_is_zero(tmp_path: Path) -> None:
     param = json.dumps({"eps": EPS, "moving_average_fraction": FRACTION})
     net = layer_net(tmp_path, caffe.TRAIN, "MultiModalBatchNorm", {"x": SHAPE, "w": (5, 1)}, param)
     net.blobs["x"].data[...] = 7
@@ -66,7 +66,7 @@ def test_a_domain_without_mass_is_zero(tmp_path: Path) -> None:
     assert not net.blobs["y"].data.any()
 
 
-def test_entropy(tmp_path: Path) -> None:
+def test_forward_entropy(tmp_path: Path) -> None:
     net = layer_net(tmp_path, caffe.TRAIN, "EntropyLoss", {"z": (4, 3)}, "")
     z = np.random.default_rng(0).normal(0, 2, (4, 3))
     z[3] = (200, 0, 0)

@@ -90,7 +90,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("edit", "message"), REFUSED.values(), ids=REFUSED)
-def test_other_structures_are_refused_by_name(edit: Callable[[str], str], message: str, tmp_path: Path) -> None:
+def test_conversion_other_structures_are_refused_by_name(
+    edit: Callable[[str], str], message: str, tmp_path: Path
+) -> None:
     net = digits(2)
     text = edit(net.text)
     assert text != net.text
@@ -105,13 +107,13 @@ SWAPPED = in_layer("cut t", 'top: "t0"\n  top: "t1"', 'top: "t1"\n  top: "t0"', 
 
 
 @pytest.mark.parametrize("edit", [RENAMED, OF_ANOTHER, SWAPPED], ids=["new", "another's", "swapped"])
-def test_latent_targets_are_the_same_in_tests(edit: Callable[[str], str], tmp_path: Path) -> None:
+def test_conversion_latent_targets_are_the_same_in_tests(edit: Callable[[str], str], tmp_path: Path) -> None:
     net = digits(2, 2)
     with pytest.raises(ProgramError, match=r"TEST phase: found no layers \w+ t norm 0, \w+ t norm 1, in this order"):
         conversion(tmp_path, edit(net.text), net.values)
 
 
-def test_one_assignment_for_all_layers(tmp_path: Path) -> None:
+def test_conversion_one_assignment_for_all_layers(tmp_path: Path) -> None:
     """A second softmax of the same logits is another assignment, in either phase."""
     net = digits(2, 2)
     for phase, where in (
@@ -131,7 +133,7 @@ def test_one_assignment_for_all_layers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("k", "k_targets"), [(1, 1), (2, 1), (5, 1), (1, 2), (2, 3)])
-def test_any_number_of_domains_is_recognised(k: int, k_targets: int, tmp_path: Path) -> None:
+def test_conversion_any_number_of_domains_is_recognised(k: int, k_targets: int, tmp_path: Path) -> None:
     net = digits(k, k_targets)
     found = conversion(tmp_path, net.text, net.values)
     assert found.missing == []
@@ -169,7 +171,9 @@ def read(folder: Path, values: dict[str, str], text: str = TEXT) -> tuple[NetPar
     return read_template(folder / "net", values)
 
 
-def test_values_take_the_places_of_template_fields(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_read_template_values_take_the_places_of_template_fields(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     net, missing = read(tmp_path, ALL)
     assert missing == [] and net.name == "net of ours"
     assert net.layer[0].inner_product_param.num_output == 7
@@ -180,13 +184,13 @@ def test_values_take_the_places_of_template_fields(tmp_path: Path, capsys: pytes
     assert 'net:5:3 : Message type "caffe.LayerParameter" has no field named "strange"' in capsys.readouterr().err
 
 
-def test_a_ceil_mode_is_a_round_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_read_template_a_ceil_mode_is_a_round_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     net, _ = read(tmp_path, {}, 'layer { name: "p" type: "Pooling" pooling_param { ceil_mode: false } }')
     assert net.layer[0].pooling_param.round_mode == PoolingParameter.FLOOR
     assert capsys.readouterr().err == ""
 
 
-def test_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
+def test_read_template_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
     deploy = {name: ALL[name] for name in ("WHO", "N", "LOST")}
     net, missing = read(tmp_path, deploy)
     assert missing == ["L", "LIST", "ROWS"] and net.layer[1].image_data_param.batch_size == 1
@@ -208,7 +212,7 @@ def test_a_deploy_net_needs_less_than_a_training_net(tmp_path: Path) -> None:
         ("layer { type: 'Nobody' }", "is not allowed"),
     ],
 )
-def test_other_text_is_refused(text: str, message: str, tmp_path: Path) -> None:
+def test_read_template_other_text_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ProgramError) as error:
         read(tmp_path, {}, text)
     assert str(error.value).startswith(f"{tmp_path}/net: ") and message in str(error.value)

@@ -29,7 +29,7 @@ def fork(tmp_path_factory: pytest.TempPathFactory) -> tuple[Conversion, list[caf
     return read, nets
 
 
-def test_statistics_of_the_domains_are_rows_in_their_order(fork, tmp_path: Path) -> None:
+def test_converted_statistics_of_the_domains_are_rows_in_their_order(fork, tmp_path: Path) -> None:
     read, nets = fork
     blobs = NET.weights(0)
     found = read_blobs(save(NET, blobs, tmp_path)[1], nets)
@@ -72,14 +72,16 @@ def averages() -> list[np.ndarray]:
     ],
     ids=["k", "missing", "classes", "domains", "extra", "nan", "older fork", "older fork's BN"],
 )
-def test_other_weights_are_refused(blobs: dict[str, list[np.ndarray]], message: str, fork, tmp_path: Path) -> None:
+def test_read_blobs_other_weights_are_refused(
+    blobs: dict[str, list[np.ndarray]], message: str, fork, tmp_path: Path
+) -> None:
     _, nets = fork
     with pytest.raises(ProgramError, match=message) as error:
         read_blobs(save(NET, blobs, tmp_path)[1], nets)
     assert "net.caffemodel: " in str(error.value)
 
 
-def test_a_domain_that_never_had_images_is_read(fork, tmp_path: Path) -> None:
+def test_read_blobs_a_domain_that_never_had_images_is_read(fork, tmp_path: Path) -> None:
     _, nets = fork
     zeros = [np.zeros(shape, np.float32) for shape in NET.shapes["fc3 s norm 1"]]
     found = read_blobs(save(NET, changed(fc3_s_norm_1=zeros), tmp_path)[1], nets)

@@ -53,7 +53,7 @@ def ours(dataset: str, method: str, geometry: str, size: int) -> NetParameter:
 
 
 @pytest.mark.parametrize("which", OURS)
-def test_our_nets(which: str) -> None:
+def test_export_our_nets(which: str) -> None:
     net = ours(*OURS[which])
     blobs = {top for layer in net.layer if layer.type != "Input" for top in layer.top}
     assert_agrees(str(net), *blobs)
@@ -74,7 +74,7 @@ layer { name: "pool" type: "Pooling" bottom: "a" top: "pool" pooling_param { poo
 """
 
 
-def test_names_and_shapes_are_caffes() -> None:
+def test_export_names_and_shapes_are_caffes() -> None:
     made = exported(random_model(parse(NET)))
 
     def shapes(values: list[onnx.ValueInfoProto]) -> dict[str, list[str | int]]:
@@ -89,7 +89,7 @@ def test_names_and_shapes_are_caffes() -> None:
     assert [(entry.domain, entry.version) for entry in made.opset_import] == [("", OPSET)]
 
 
-def test_any_batch_goes_through() -> None:
+def test_export_any_batch_goes_through() -> None:
     model = random_model(parse(NET))
     runtime, net = Runtime(exported(model).SerializeToString()), load(model)
     for rows in (1, 2, 7):
@@ -102,13 +102,13 @@ def test_any_batch_goes_through() -> None:
             np.testing.assert_allclose(found, expected[name], rtol=1e-4, atol=1e-6)
 
 
-def test_inputs_named_by_the_net_itself() -> None:
+def test_export_inputs_named_by_the_net_itself() -> None:
     text = """input: "data" input_shape { dim: 10 dim: 3 dim: 5 dim: 5 }
               layer { name: "r" type: "ReLU" bottom: "data" top: "r" }"""
     assert_agrees(text, "r")
 
 
-def test_an_input_that_is_changed_in_place_is_refused() -> None:
+def test_export_an_input_that_is_changed_in_place_is_refused() -> None:
     with pytest.raises(Refused, match=r"^layer r \(ReLU\): changes the input data in place, expected a top of another"):
         compared(
             with_input(
@@ -119,7 +119,7 @@ def test_an_input_that_is_changed_in_place_is_refused() -> None:
         )
 
 
-def test_names_that_meet_are_told_apart() -> None:
+def test_export_names_that_meet_are_told_apart() -> None:
     text = """layer { name: "a" type: "InnerProduct" bottom: "data" top: "a/flatten"
                       inner_product_param { num_output: 2 } }
               layer { name: "b" type: "InnerProduct" bottom: "data" top: "a/weight"
@@ -141,12 +141,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("rest", REFUSED)
-def test_layers_refused_by_type(rest: str) -> None:
+def test_check_layers_layers_refused_by_type(rest: str) -> None:
     with pytest.raises(Refused, match=f"^{REFUSED[rest]}"):
         check_layers(parse(LAYER.format(rest)))
 
 
-def test_the_page_says_which_types_are_written() -> None:
+def test_check_layers_the_page_says_which_types_are_written() -> None:
     with pytest.raises(Refused) as error:
         check_layers(parse(LAYER.format('type: "Embed"')))
     _, types = str(error.value).split("expected one of ")
@@ -154,7 +154,7 @@ def test_the_page_says_which_types_are_written() -> None:
 
 
 @pytest.mark.parametrize("name", ["", 'name: "same"'])
-def test_layers_without_parameters_may_have_one_name_or_none(name: str) -> None:
+def test_export_layers_without_parameters_may_have_one_name_or_none(name: str) -> None:
     text = f"""layer {{ name: "a" type: "Scale" bottom: "data" top: "a" }}
                layer {{ {name} type: "ReLU" bottom: "a" top: "a" }}
                layer {{ {name} type: "Power" bottom: "a" top: "b" power_param {{ shift: -0.5 }} }}
@@ -162,7 +162,7 @@ def test_layers_without_parameters_may_have_one_name_or_none(name: str) -> None:
     assert_agrees(with_input(text, 3), "a", "b")
 
 
-def test_other_inputs_and_outputs_are_refused() -> None:
+def test_export_other_inputs_and_outputs_are_refused() -> None:
     text = """layer { name: "in" type: "Input" top: "x" top: "y"
                       input_param { shape { dim: 2 dim: 3 } shape { dim: 2 dim: 4 } } }
               layer { name: "r" type: "ReLU" bottom: "x" top: "r" }"""
@@ -245,20 +245,20 @@ def classes(model: Model) -> Model:
 X = np.random.default_rng(0).integers(-128, 128, (2, 3, 33, 40)).astype(np.float32)
 
 
-def test_offsets_and_layers_are_the_published_ones() -> None:
+def test_export_offsets_and_layers_are_the_published_ones() -> None:
     net = fcn8s(500, 500)
     crops = {layer.name: list(layer.crop_param.offset) for layer in net.layer if layer.type == "Crop"}
     assert crops == {"score_pool4c": [5], "score_pool3c": [9], "score": [31]}
     assert len(net.layer) == 47
 
 
-def test_onnx_runtime_agrees_in_every_blob(classes: Model) -> None:
+def test_export_onnx_runtime_agrees_in_every_blob(classes: Model) -> None:
     rows = {row.name: row.relative for row in compare_runtime(classes)}
     assert {top for layer in classes.net.layer[1:] for top in layer.top} <= set(rows)
     assert max(rows.values()) <= 1e-5, rows
 
 
-def test_opencv_agrees_on_the_onnx_file(model: Model, classes: Model) -> None:
+def test_export_opencv_agrees_on_the_onnx_file(model: Model, classes: Model) -> None:
     expected = forward(load(classes), X)
 
     def found(model: Model) -> Array:
@@ -271,7 +271,7 @@ def test_opencv_agrees_on_the_onnx_file(model: Model, classes: Model) -> None:
     assert (found(classes) == expected["class"]).mean() > 0.999
 
 
-def test_opencv_agrees_on_caffes_own_files(model: Model, tmp_path: Path) -> None:
+def test_export_opencv_agrees_on_caffes_own_files(model: Model, tmp_path: Path) -> None:
     folded = fold(model)
     files = write_model(folded.model, tmp_path / "fcn", about="", force=False)
     rows, expected = compare_nets(load(model), load(folded.model), folded, [X])

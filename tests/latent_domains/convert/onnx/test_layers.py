@@ -177,12 +177,12 @@ def net(kind: str, rest: str, *dims: int) -> str:
 
 
 @pytest.mark.parametrize(("kind", "rest", "dims"), LAYERS)
-def test_layer(kind: str, rest: str, dims: tuple[int, ...]) -> None:
+def test_layers_layer(kind: str, rest: str, dims: tuple[int, ...]) -> None:
     assert_agrees(net(kind, rest, *dims), "a")
 
 
 @pytest.mark.parametrize(("kind", "rest", "dims"), [one for one in LAYERS if one[0] in IN_OPENCV])
-def test_layer_in_opencv(kind: str, rest: str, dims: tuple[int, ...]) -> None:
+def test_layers_layer_in_opencv(kind: str, rest: str, dims: tuple[int, ...]) -> None:
     model = random_model(parse(net(kind, rest, *dims)))
     x = np.random.default_rng(0).integers(-128, 128, (2, *dims)).astype(np.float32)
     expected = forward(load(model), x)["a"]
@@ -195,7 +195,7 @@ def test_layer_in_opencv(kind: str, rest: str, dims: tuple[int, ...]) -> None:
 @pytest.mark.parametrize(
     "param", ["", "top_k: 7", "axis: 1", "axis: 1 top_k: 3", "axis: -1 top_k: 4", "top_k: 3 out_max_val: true"]
 )
-def test_of_even_values_the_last_comes_first(param: str) -> None:
+def test_layers_of_even_values_the_last_comes_first(param: str) -> None:
     model = random_model(parse(with_input(layer("a", "ArgMax", "data", "a", f"argmax_param {{ {param} }}"), *IMAGES)))
     x = np.random.default_rng(0).integers(0, 3, (2, *IMAGES)).astype(np.float32)
     runtime = Runtime(exported(model).SerializeToString())
@@ -208,7 +208,7 @@ def test_refused(kind: str, rest: str, reason: str) -> None:
         compared(net(kind, rest, 3, 6, 4))
 
 
-def test_statistics_of_nothing_are_zeros() -> None:
+def test_layers_statistics_of_nothing_are_zeros() -> None:
     text = with_input('layer { name: "a" type: "BatchNorm" bottom: "data" top: "a" batch_norm_param { eps: 0.5 } }', 3)
     zeros = Model(parse(text), {"a": [np.ones(3, np.float32), np.ones(3, np.float32), np.zeros(1, np.float32)]})
     x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
@@ -218,7 +218,7 @@ def test_statistics_of_nothing_are_zeros() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_rows_of_factors_and_of_summands_for_each_image() -> None:
+def test_layers_rows_of_factors_and_of_summands_for_each_image() -> None:
     """As mDA with several latent targets is folded: x · A + B, where A and B come from the images' assignments."""
     text = """
         layer { name: "pool" type: "Pooling" bottom: "data" top: "pool"
@@ -235,7 +235,7 @@ def test_rows_of_factors_and_of_summands_for_each_image() -> None:
     ("param", "reason"),
     [("axis: 1", "axis: 1 with a second bottom, expected 0"), ("axis: 0 bias_term: true", "bias_term: true with a")],
 )
-def test_second_bottoms_that_are_no_rows_are_refused(param: str, reason: str) -> None:
+def test_layers_second_bottoms_that_are_no_rows_are_refused(param: str, reason: str) -> None:
     # Two images of 2×3: rows of 3 fit axis 1 by chance, for this batch alone.
     text = f"""
         layer {{ name: "x" type: "InnerProduct" bottom: "data" top: "x" inner_product_param {{ num_output: 3 }} }}
@@ -246,7 +246,7 @@ def test_second_bottoms_that_are_no_rows_are_refused(param: str, reason: str) ->
         exported(random_model(parse(with_input(text, 2, 3))))
 
 
-def test_dropout_in_place_and_silence_leave_no_trace() -> None:
+def test_layers_dropout_in_place_and_silence_leave_no_trace() -> None:
     text = """layer { name: "r" type: "ReLU" bottom: "data" top: "r" }
               layer { name: "d" type: "Dropout" bottom: "r" top: "r" }
               layer { name: "s" type: "Slice" bottom: "r" top: "p" top: "q" }

@@ -88,14 +88,14 @@ def assert_close(found: dict[str, Array], expected: dict[str, Array]) -> None:
         assert np.abs(found[name] - values).max() <= 1e-4 * np.abs(values).max(), name
 
 
-def test_tensors_are_those_of_pytorchs_net(net: Lite0) -> None:
+def test_read_checkpoint_tensors_are_those_of_pytorchs_net(net: Lite0) -> None:
     state = {name: tuple(value.shape) for name, value in net.state_dict().items() if "num_batches" not in name}
     assert LITE0.torch.shapes() | {"_fc.weight": (1000, 1280), "_fc.bias": (1000,)} == state
     found = read_checkpoint(FILE, head=True)
     assert found.classes == 1000 and set(found.values) == set(state) and found.notes == ()
 
 
-def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: dict[str, Array]) -> None:
+def test_folded_model_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: dict[str, Array]) -> None:
     assert {layer.type for layer in model.net.layer} == {
         *("Input", "Convolution", "Clip", "Eltwise", "Pooling", "InnerProduct", "Softmax")
     }
@@ -107,7 +107,7 @@ def test_caffe_gives_what_pytorch_gives(model: Model, pixels: Array, expected: d
     assert len(set(best)) > 1
 
 
-def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
+def test_torch_net_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, Array]) -> None:
     """What the program compares with, without PyTorch."""
     found = torch_net(read_checkpoint(FILE, head=True), LITE0.torch.standardisation).run(pixels)
     found = {name.removesuffix("_scale").removesuffix("_bn"): values for name, values in found.items()}
@@ -115,14 +115,16 @@ def test_the_checkpoints_own_net_is_pytorchs(pixels: Array, expected: dict[str, 
     assert_close(found, {name: expected[name] for name in found})
 
 
-def test_onnx_runtime_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expected: dict[str, Array]) -> None:
+def test_backbone_onnx_runtime_gives_what_pytorch_gives(
+    made: ModelProto, pixels: Array, expected: dict[str, Array]
+) -> None:
     names = blob_names(made, expected)
     found = Runtime(with_outputs(made, names).SerializeToString()).forward({"data": pixels - 127})
     assert set(names) == set(expected)
     assert_close(found, expected)
 
 
-def test_opencv_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expected: dict[str, Array]) -> None:
+def test_backbone_opencv_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expected: dict[str, Array]) -> None:
     loaded = cv2.dnn.readNetFromONNX(np.frombuffer(made.SerializeToString(), np.uint8))
     loaded.setInput(pixels - 127)
     found, scores = loaded.forward(), expected["fc1000"].astype(np.float64)
@@ -131,7 +133,7 @@ def test_opencv_gives_what_pytorch_gives(made: ModelProto, pixels: Array, expect
     np.testing.assert_array_equal(found.argmax(axis=1), scores.argmax(axis=1))
 
 
-def test_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Array]) -> None:
+def test_backbone_the_backbone_ends_in_the_features(pixels: Array, expected: dict[str, Array]) -> None:
     few, found = pixels[:2], backbone_onnx(LITE0, FILE)
     onnx.checker.check_model(found, full_check=True)
     assert [output.name for output in found.graph.output] == [POOLED]
@@ -147,7 +149,9 @@ def begun(net: Checkpoint, num_domains: int = 0) -> Model:
     return caffe_model(net, LITE0.torch.standardisation, Transform((127,) * 3, 1 / 128), num_domains)
 
 
-def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: dict[str, Array]) -> None:
+def test_read_checkpoint_nets_for_fine_tuning_give_what_pytorch_gives(
+    pixels: Array, expected: dict[str, Array]
+) -> None:
     """Before their BN is folded: with BN alone, and with mDA, of which every domain begins with these statistics."""
     net, few = read_checkpoint(FILE, head=False), pixels[:3]
     wanted = {name: values[:3] for name, values in expected.items() if name != "fc1000"}
@@ -158,7 +162,9 @@ def test_nets_for_fine_tuning_give_what_pytorch_gives(pixels: Array, expected: d
         assert_close({name: found[last[name]] for name in wanted}, wanted)
 
 
-def test_stock_caffe_pads_by_zeros_in_kernels(model: Model, pixels: Array, expected: dict[str, Array]) -> None:
+def test_folded_model_stock_caffe_pads_by_zeros_in_kernels(
+    model: Model, pixels: Array, expected: dict[str, Array]
+) -> None:
     stock = fold(model).model
     sides = {layer.name: list(layer.convolution_param.kernel_size) for layer in stock.net.layer}
     strided = ("conv1", "block2a_depthwise", "block3a_depthwise", "block4a_depthwise", "block6a_depthwise")
@@ -169,7 +175,7 @@ def test_stock_caffe_pads_by_zeros_in_kernels(model: Model, pixels: Array, expec
 
 
 @pytest.mark.parametrize("method", ["source_only", "mda"])
-def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array, tmp_path: Path) -> None:
+def test_backbone_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array, tmp_path: Path) -> None:
     """A frozen-statistics forward of an experiment's net, on squares of 64, and the net that makes features."""
     experiment = make_experiment("pacs", method, network="lite0", image_size=64)
     net, few = read_checkpoint(FILE, head=False), pixels[:3, :, 80:144, 80:144] - 127
@@ -184,7 +190,7 @@ def test_what_is_fine_tuned_begins_with_the_features(method: str, pixels: Array,
 
 
 @pytest.mark.skipif(not SAMPLE.is_dir(), reason="needs pacs_sample in DATA_MIRROR")
-def test_photographs_are_of_their_class(model: Model, pixels: Array) -> None:
+def test_folded_model_photographs_are_of_their_class(model: Model, pixels: Array) -> None:
     """Which they are by the net itself, so that channels, mean and scale are the ones that it was trained with."""
     best = forward(load(model), pixels[NOISE:] - 127)["prob"].argmax(axis=1)
     names = [folder.name for folder in sorted(SAMPLE.glob("*")) for _ in range(2)]

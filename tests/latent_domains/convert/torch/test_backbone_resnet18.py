@@ -18,7 +18,7 @@ MEAN = np.array([103.53, 116.28, 123.675], np.float32).reshape(3, 1, 1)
 
 
 @pytest.mark.slow
-def test_features_and_statistics_are_those_of_eight_blocks(tmp_path):
+def test_feature_backbone_features_and_statistics_are_those_of_eight_blocks(tmp_path):
     file = tmp_path / "net.onnx"
     model = Builder(seed=0, cntk=True).net((2, 2, 2, 3), classes=None)
     onnx.save(model, file)

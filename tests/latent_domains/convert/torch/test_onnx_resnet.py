@@ -38,19 +38,19 @@ def read(model: ModelProto) -> dict[str, np.ndarray]:
         ({"size": "side", "batch": "count", "view": True}, basic_blocks(1, 1, 1, 1)),
     ],
 )
-def test_the_net_is_read_from_the_graph(options, depth):
+def test_read_the_net_is_read_from_the_graph(options, depth):
     tensors = read(resnet(**options))
     net = take(tensors, find_network(tensors), head="fc.weight" in tensors)
     assert net.network.torch.units == resnet_of(depth).torch.units and net.classes == options.get("classes", 5)
 
 
 @pytest.mark.parametrize("opset", [7, 9, 12, 13, 15])
-def test_operator_sets(opset):
+def test_read_operator_sets(opset):
     assert "layer4.0.bn2.running_var" in read(Builder(opset=opset).net())
 
 
 @pytest.mark.parametrize("more", [{}, {"perm": [1, 0]}])
-def test_a_classifier_without_a_bias_as_pytorch_writes_it(more):
+def test_read_a_classifier_without_a_bias_as_pytorch_writes_it(more):
     """A product with the transpose of its weights."""
     model = Builder(seed=1).net()
     (gemm,) = nodes(model, "Gemm")
@@ -67,7 +67,7 @@ def test_a_classifier_without_a_bias_as_pytorch_writes_it(more):
     assert not tensors["fc.bias"].any() and tensors["fc.bias"].shape == (5,) and own.values["fc5"] == gemm.output[0]
 
 
-def test_opsets_that_are_not_read():
+def test_read_opsets_that_are_not_read():
     with pytest.raises(CheckpointError, match=r"^operator set 6, expected 7 to \d+$"):
         read(Builder(opset=6).net())
 
@@ -197,7 +197,7 @@ def short_row(model: ModelProto) -> None:
         (short_row, r"^v1 \(BatchNormalization\): expected four rows of 64 numbers after its maps$"),
     ],
 )
-def test_what_is_no_resnet_is_named(change, message):
+def test_read_what_is_no_resnet_is_named(change, message):
     if message is None:
         read(changed(change))
         return
@@ -206,7 +206,7 @@ def test_what_is_no_resnet_is_named(change, message):
     assert "\n" not in str(error.value)
 
 
-def test_strides_of_he_et_als_original_are_named():
+def test_read_strides_of_he_et_als_original_are_named():
     def change(model: ModelProto) -> None:
         for conv in nodes(model, "Conv"):
             strides = next(one for one in conv.attribute if one.name == "strides")
@@ -225,7 +225,7 @@ def test_strides_of_he_et_als_original_are_named():
         read(model)
 
 
-def test_other_nets(tmp_path):
+def test_read_checkpoint_other_nets(tmp_path):
     graph = helper.make_graph(
         [helper.make_node("Sub", ["x", "m"], ["y"], name="minus")],
         "g",
@@ -244,7 +244,7 @@ def test_other_nets(tmp_path):
         read_checkpoint(file, head=True)
 
 
-def test_values_that_are_not_finite(tmp_path):
+def test_read_checkpoint_values_that_are_not_finite(tmp_path):
     model = changed(lambda model: None)
     row = model.graph.initializer[1]
     row.raw_data = np.full(64, np.nan, np.float32).tobytes()
@@ -253,7 +253,7 @@ def test_values_that_are_not_finite(tmp_path):
         read_checkpoint(tmp_path / "nan.onnx", head=True)
 
 
-def test_a_bias_and_another_epsilon_are_in_the_statistics():
+def test_read_a_bias_and_another_epsilon_are_in_the_statistics():
     model = Builder(seed=1).net(bias=True)
     with_attribute("BatchNormalization", 0, "epsilon", 1e-3)(model)
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -282,7 +282,7 @@ def judged(model: ModelProto, pixels: np.ndarray) -> dict[str, np.ndarray]:
 
 @pytest.mark.program
 @pytest.mark.parametrize("channels", ["RGB", "BGR"])
-def test_caffe_computes_what_the_file_does(channels, quick, tmp_path):
+def test_array_caffe_computes_what_the_file_does(channels, quick, tmp_path):
     """With CNTK's pads, biases, external data and a standardisation of its own."""
     model = Builder(seed=2, cntk=True, opset=8).net(bias=True)
     onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0)
@@ -306,7 +306,7 @@ def test_caffe_computes_what_the_file_does(channels, quick, tmp_path):
 
 
 @pytest.mark.program
-def test_a_net_that_takes_another_size_and_three_pictures(quick, tmp_path):
+def test_onnx_resnet_a_net_that_takes_another_size_and_three_pictures(quick, tmp_path):
     onnx.save(Builder(seed=3).net(size=96, classes=None, batch=3), tmp_path / "net.onnx")
     done = program("convert_torch", tmp_path / "net.onnx", tmp_path / "out", "--no-mda")
     assert done.returncode == 0, done.stderr
@@ -314,7 +314,7 @@ def test_a_net_that_takes_another_size_and_three_pictures(quick, tmp_path):
 
 
 @pytest.mark.program
-def test_what_differs_from_the_file_is_not_written(quick, tmp_path, monkeypatch):
+def test_onnx_resnet_what_differs_from_the_file_is_not_written(quick, tmp_path, monkeypatch):
     """As if a node were taken for what it is not."""
     monkeypatch.setattr(onnx_resnet, "EPS", 1e-2)
     onnx.save(Builder(seed=3).net(), tmp_path / "net.onnx")
@@ -328,7 +328,7 @@ CNTK = Path(os.environ.get("DATA_MIRROR", "missing")) / "weights/resnet18_cntk/R
 
 @pytest.mark.program
 @pytest.mark.skipif(not CNTK.is_file(), reason="CNTK's ResNet18 is not in DATA_MIRROR")
-def test_cntks_resnet18(quick, tmp_path):
+def test_onnx_resnet_cntks_resnet18(quick, tmp_path):
     done = program("convert_torch", CNTK, tmp_path / "out", "--num-domains", 4)
     assert done.returncode == 0, done.stderr
     assert f"{CNTK}: ResNet of 2 2 2 3 blocks, no head\nnote: trained on pixels less a mean image" in done.stdout

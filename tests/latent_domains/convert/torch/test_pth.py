@@ -47,7 +47,7 @@ def tensors() -> dict[str, torch.Tensor]:
 
 
 @FORMATS
-def test_tensors_are_read_as_they_were(new):
+def test_read_legacy_tensors_are_read_as_they_were(new):
     expected = tensors()
     found = named_tensors(read(saved(expected, new=new), new=new))
     assert list(found) == list(expected)
@@ -60,7 +60,7 @@ def test_tensors_are_read_as_they_were(new):
 
 
 @FORMATS
-def test_truncated_anywhere_is_refused(new):
+def test_read_legacy_truncated_anywhere_is_refused(new):
     data = saved(tensors(), new=new)
     for size in [*range(0, len(data), max(1, len(data) // 150)), len(data) - 1]:
         with pytest.raises(CheckpointError):
@@ -68,7 +68,7 @@ def test_truncated_anywhere_is_refused(new):
 
 
 @FORMATS
-def test_damage_anywhere_is_refused_or_harmless(new):
+def test_read_legacy_damage_anywhere_is_refused_or_harmless(new):
     """Random bytes in random places: a zip's checksums find them, the old format has none for its numbers."""
     data, rng, found = saved(tensors(), new=new), np.random.default_rng(1), 0
     for _ in range(400):
@@ -110,7 +110,7 @@ def rebuilt(storage_size: int, offset: int, shape: tuple[int, ...], strides: tup
     return file.getvalue()
 
 
-def test_tensors_that_reach_outside_their_storage_are_refused():
+def test_read_zip_tensors_that_reach_outside_their_storage_are_refused():
     numbers = np.arange(6, dtype=np.float32).tobytes()
     made = read_zip(archive(**{"a/data.pkl": rebuilt(6, 1, (5,), (1,)), "a/data/0": numbers}))
     np.testing.assert_array_equal(made["t"], np.arange(1, 6))
@@ -120,7 +120,7 @@ def test_tensors_that_reach_outside_their_storage_are_refused():
             read_zip(data)["t"]
 
 
-def test_storages_that_are_not_what_the_pickle_says():
+def test_read_zip_storages_that_are_not_what_the_pickle_says():
     numbers = np.arange(6, dtype=np.float32).tobytes()
     for size, members, said in (
         (7, {"a/data/0": numbers}, "storage 0: 24 bytes, expected 7 numbers of float32"),
@@ -131,7 +131,7 @@ def test_storages_that_are_not_what_the_pickle_says():
             read_zip(archive(**{"a/data.pkl": rebuilt(size, 0, (2,), (1,)), **members}))
 
 
-def test_compressed_members_are_refused():
+def test_read_zip_compressed_members_are_refused():
     """They could be of any size: PyTorch stores."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
@@ -140,7 +140,7 @@ def test_compressed_members_are_refused():
         read_zip(file.getvalue())
 
 
-def test_big_endian_numbers_are_refused():
+def test_read_zip_big_endian_numbers_are_refused():
     with pytest.raises(CheckpointError, match="big-endian"):
         read_zip(archive(**{"a/data.pkl": pickle.dumps({}, 2), "a/byteorder": b"big"}))
 
@@ -151,7 +151,7 @@ def legacy(keys: object, size: int, numbers: bytes) -> bytes:
     return begin + rebuilt(2, 0, (2,), (1,)) + pickle.dumps(keys, 2) + size.to_bytes(8, "little") + numbers
 
 
-def test_storages_of_the_old_format_that_are_not_what_the_pickle_says():
+def test_read_legacy_storages_of_the_old_format_that_are_not_what_the_pickle_says():
     numbers = np.array([1, 2], np.float32).tobytes()
     np.testing.assert_array_equal(read_legacy(legacy(["0"], 2, numbers))["t"], [1, 2])
     for data, said in (

@@ -51,7 +51,7 @@ def unpickled(data: bytes) -> object:
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
-def test_code_is_not_run(new, tmp_path):
+def test_read_checkpoint_code_is_not_run(new, tmp_path):
     marker, file = tmp_path / "marker", tmp_path / "evil.pth"
     torch.save({"conv1.weight": torch.ones(3), "x": Evil(marker)}, file, _use_new_zipfile_serialization=new)
     torch.load(file, weights_only=False)
@@ -63,7 +63,7 @@ def test_code_is_not_run(new, tmp_path):
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
 @pytest.mark.parametrize("protocol", [0, 1, 2, 4, 5])
-def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
+def test_read_checkpoint_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
     """Code before, in and instead of what is to be read; every way in which pickles of all ages name things."""
     marker, file = tmp_path / "marker", tmp_path / "evil.pth"
     evil = pickle.dumps(Evil(marker), protocol)
@@ -100,7 +100,7 @@ def test_code_is_not_run_at_any_protocol(new, protocol, tmp_path):
         b"\x80\x02\x82\x01.",  # EXT1: from copyreg's registry
     ],
 )
-def test_ways_of_naming_code(code, tmp_path):
+def test_load_ways_of_naming_code(code, tmp_path):
     marker = tmp_path / "marker"
     with suppress(CheckpointError):
         made = unpickled(code.replace(b"MARKER", str(marker).encode()))
@@ -108,7 +108,7 @@ def test_ways_of_naming_code(code, tmp_path):
     assert not marker.exists()
 
 
-def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
+def test_load_attributes_of_what_stands_in_are_not_the_pickles_to_set():
     state = b"}U\x05_callK\x01sb."  # BUILD with {"_call": 1}
     for name in (b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n"):
         with pytest.raises(CheckpointError, match="damaged"):
@@ -127,7 +127,7 @@ def test_attributes_of_what_stands_in_are_not_the_pickles_to_set():
 
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
-def test_a_whole_model_is_refused_with_what_to_do(new, tmp_path):
+def test_read_checkpoint_a_whole_model_is_refused_with_what_to_do(new, tmp_path):
     file = tmp_path / "model.pth"
     torch.save(torch.nn.Linear(2, 2), file, _use_new_zipfile_serialization=new)
     refused(
@@ -155,7 +155,7 @@ class Names(set):
 
 @pytest.mark.parametrize("new", [True, False], ids=["zip", "legacy"])
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_objects_of_training_programs_beside_the_tensors(new, protocol, tmp_path):
+def test_named_tensors_objects_of_training_programs_beside_the_tensors(new, protocol, tmp_path):
     other = {
         "args": argparse.Namespace(lr=0.1, out=Path("x")),
         "options": Options(a=Options(b=1)),
@@ -182,7 +182,7 @@ def test_objects_of_training_programs_beside_the_tensors(new, protocol, tmp_path
 
 @pytest.mark.parametrize("kind", ["<f4", ">f8", "<f2", "<i8", "|b1", "|u1"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_arrays_of_numpy_are_tensors_too(kind, order):
+def test_load_arrays_of_numpy_are_tensors_too(kind, order):
     array = np.asarray(np.arange(6).reshape(2, 3) % 2, kind, order=order)
     for protocol in (2, 3, 4):
         found = named_tensors(unpickled(pickle.dumps({"a": array}, protocol)))
@@ -190,25 +190,25 @@ def test_arrays_of_numpy_are_tensors_too(kind, order):
 
 
 @pytest.mark.parametrize("array", [np.array(["a"]), np.array([{}], object), np.zeros(2, "c16"), np.zeros(1, "M8[s]")])
-def test_arrays_that_no_weights_are(array):
+def test_load_arrays_that_no_weights_are(array):
     with pytest.raises(CheckpointError, match="no tensor by name"):
         named_tensors(unpickled(pickle.dumps({"a": array}, 2)))
 
 
-def test_tensors_with_attributes_and_of_subclasses():
+def test_read_zip_tensors_with_attributes_and_of_subclasses():
     tensor = torch.nn.Parameter(torch.ones(2))
     tensor.note = "mine"  # torch.save keeps it, in another way than a plain tensor
     found = named_tensors(pth.read_zip(torch_saved({"a": tensor}, new=True)))
     assert found["a"].tolist() == [1, 1]
 
 
-def test_numbers_of_a_kind_that_weights_never_have_are_left_out():
+def test_read_zip_numbers_of_a_kind_that_weights_never_have_are_left_out():
     kinds = {"b": torch.complex64, "c": torch.float8_e4m3fn, "d": torch.uint16}
     saved = {"a": torch.ones(2)} | {name: torch.ones(2).to(kind) for name, kind in kinds.items()}
     assert set(named_tensors(pth.read_zip(torch_saved(saved, new=True)))) == {"a"}
 
 
-def test_a_memo_of_one_thing_does_not_fill_the_memory():
+def test_load_a_memo_of_one_thing_does_not_fill_the_memory():
     """The unpickler in C has a table as long as the largest index: 32 GiB for this one."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for put in (b"r\xff\xff\xff\x7f", b"p2147483647\n"):
@@ -233,13 +233,13 @@ REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
         REBUILD + b"((U\x07storageU\x0cFloatStorageU\x010U\x03cpuK\x03tQK\x00h\x3bh\x3btR.",
     ],
 )
-def test_what_no_tensor_is_made_of(code):
+def test_load_what_no_tensor_is_made_of(code):
     with pytest.raises(CheckpointError, match=r"not a whole storage|without a storage|expected a number") as raised:
         unpickled(b"\x80\x02" + TUPLES + b"0" + code)
     assert len(str(raised.value)) < 300
 
 
-def test_references_to_anything_but_storages_are_refused():
+def test_load_references_to_anything_but_storages_are_refused():
     for pid in (b"S'x'\nQ.", b"(S'storage'\nS'y'\ntQ.", b"Pabc\n."):
         pickletools.dis(pid, io.StringIO())
         with pytest.raises(CheckpointError, match="refers to an external object that is not a whole storage"):

@@ -31,7 +31,7 @@ def narrow() -> ResNet:
 
 
 @pytest.mark.parametrize("name", ["zip", "legacy", "safetensors", "t7"])
-def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
+def test_read_checkpoint_every_format_is_known_by_its_contents(name, narrow, tmp_path):
     """The net is too narrow, and that is found in each of them."""
     data = {
         "zip": lambda: saved(narrow.state_dict(), new=True),
@@ -45,7 +45,7 @@ def test_every_format_is_known_by_its_contents(name, narrow, tmp_path):
         read_checkpoint(file, head=True)
 
 
-def test_safetensors_whose_length_begins_as_an_onnx_file_does(tmp_path):
+def test_read_checkpoint_safetensors_whose_length_begins_as_an_onnx_file_does(tmp_path):
     data = save({"a": torch.ones(1)})
     header = data[8:-4].rstrip()
     padded = header + b" " * (0x108 - len(header))  # a length of 08 01 00 …
@@ -65,18 +65,18 @@ def test_safetensors_whose_length_begins_as_an_onnx_file_does(tmp_path):
         (b"name: 'net' layer { }", "21 bytes of a format that is not known here"),
     ],
 )
-def test_other_files(data, said, tmp_path):
+def test_read_checkpoint_other_files(data, said, tmp_path):
     (tmp_path / "file").write_bytes(data)
     with pytest.raises(ProgramError, match=f"file: {said}.*, expected a state dict of torch"):
         read_checkpoint(tmp_path / "file", head=True)
 
 
-def test_no_file(tmp_path: Path):
+def test_read_checkpoint_no_file(tmp_path: Path):
     with pytest.raises(ProgramError, match="none: no such file, expected a checkpoint"):
         read_checkpoint(tmp_path / "none", head=True)
 
 
-def test_safetensors_are_read_as_they_were():
+def test_read_safetensors_safetensors_are_read_as_they_were():
     kinds = ("float64", "float32", "float16", "bfloat16")
     expected = {kind: torch.randn(2, 3).to(getattr(torch, kind)) for kind in kinds}
     expected["count"] = torch.tensor(7)
@@ -92,7 +92,7 @@ def with_header(size: int, **entry: object) -> bytes:
     return len(header).to_bytes(8, "little") + header + bytes(size)
 
 
-def test_damaged_safetensors_are_refused():
+def test_read_safetensors_damaged_safetensors_are_refused():
     data = save({"a": torch.ones(3), "b": torch.ones(2, 2)})
     damaged = [data[:size] for size in range(len(data))]
     damaged += [with_header(12, **{name: value}) for name, value in (("data_offsets", [0, 1 << 40]), ("shape", [-1]))]
@@ -139,14 +139,14 @@ FC = {"fc.weight": TENSOR, "fc.bias": TENSOR}
         ({"a": {"b": {"c": below("net.", net(known=LITE0))}}}, "a.b.c.net.", ()),
     ],
 )
-def test_the_only_net(saved, prefix, left):
+def test_find_net_the_only_net(saved, prefix, left):
     found, notes = find_net(named_tensors(saved))
     assert {"layer1.0.conv1.weight", "_conv_stem.weight"} & set(found) and not any("module" in name for name in found)
     expected = [f"the net is below the prefix {prefix}"] if prefix else []
     assert list(notes) == expected + ([f"left out: {', '.join(left)}"] if left else [])
 
 
-def test_a_net_that_is_kept_twice_is_read_once():
+def test_find_net_a_net_that_is_kept_twice_is_read_once():
     """As DomainBed does: the featurizer, and the net that it is a part of."""
     saved = {"model_dict": below("featurizer.network.", net()) | below("network.0.network.", net())}
     found, notes = find_net(named_tensors(saved))
@@ -157,7 +157,7 @@ MOCO = {"state_dict": below("module.encoder_q.", net()) | below("module.encoder_
 
 
 @pytest.mark.parametrize("prefix", ["encoder_k", "module.encoder_k", "state_dict.module.encoder_k", "encoder_k."])
-def test_nets_that_differ_need_a_choice(prefix):
+def test_find_net_nets_that_differ_need_a_choice(prefix):
     tensors = named_tensors(MOCO)
     with pytest.raises(
         CheckpointError,
@@ -169,7 +169,7 @@ def test_nets_that_differ_need_a_choice(prefix):
     assert notes[1].startswith("left out: state_dict.module.encoder_q.conv1.weight, ")
 
 
-def test_a_prefix_of_no_net():
+def test_find_net_a_prefix_of_no_net():
     with pytest.raises(
         CheckpointError, match=r"^--prefix model: found no known net there, expected state_dict\..*_q\.,"
     ):
@@ -181,14 +181,14 @@ def test_a_prefix_of_no_net():
     assert find_net(named_tensors(ema), "model")[0]["conv1.weight"].max() == 1
 
 
-def test_a_part_of_a_net_does_not_stand_in_the_way():
+def test_find_net_a_part_of_a_net_does_not_stand_in_the_way():
     """A teacher of which some tensors were dropped, before the whole net."""
     part = {name: tensor for name, tensor in net(2).items() if "layer4" not in name}
     found, _ = find_net(named_tensors(below("teacher.", part) | below("student.", net())))
     assert found["conv1.weight"].max() == 1 and "layer4.0.conv1.weight" in found
 
 
-def test_other_nets_are_returned_as_they_are():
+def test_find_net_other_nets_are_returned_as_they_are():
     assert find_net({"a": TENSOR, "layer1.0.conv1.bias": TENSOR}) == ({"a": TENSOR, "layer1.0.conv1.bias": TENSOR}, ())
 
 
@@ -201,12 +201,12 @@ def test_other_nets_are_returned_as_they_are():
         ({"a": {"b": TENSOR}, "a.b": TENSOR}, r"two tensors in it are called a\.b, expected names that differ"),
     ],
 )
-def test_what_holds_no_state_dict(saved, said):
+def test_named_tensors_what_holds_no_state_dict(saved, said):
     with pytest.raises(CheckpointError, match=said):
         named_tensors(saved)
 
 
-def test_dicts_within_dicts_end():
+def test_named_tensors_dicts_within_dicts_end():
     deep: dict[str, object] = {"a": TENSOR}
     for _ in range(2000):
         deep = {"d": deep}
@@ -217,7 +217,7 @@ def test_dicts_within_dicts_end():
     assert list(named_tensors(wide)) == ["a"]
 
 
-def test_dicts_that_hold_one_another_many_times_are_not_walked_for_ever():
+def test_named_tensors_dicts_that_hold_one_another_many_times_are_not_walked_for_ever():
     saved = {"weight": TENSOR}
     for _ in range(7):
         saved = dict.fromkeys(range(40), saved)

@@ -59,12 +59,12 @@ def test_tensors_are_those_of_pytorchs_net(layers, blocks, kind):
         ((3, 4, 23, 3), Bottleneck, DEPTHS[101], "ResNet101"),
     ],
 )
-def test_any_number_of_blocks(blocks, kind, depth, title):
+def test_find_network_any_number_of_blocks(blocks, kind, depth, title):
     found = residual_net(state(blocks, kind=kind), head=True).network
     assert (found.torch.units, found.title) == (resnet_of(depth).torch.units, title)
 
 
-def test_missing_and_extra_tensors_are_named():
+def test_find_network_missing_and_extra_tensors_are_named():
     tensors = state()
     del tensors["layer2.0.downsample.1.running_var"], tensors["bn1.weight"]
     tensors["layer1.0.se.fc1.weight"] = ones((3,))
@@ -77,7 +77,7 @@ def test_missing_and_extra_tensors_are_named():
     refused(many, r"with x00, x01, x02, x03, x04, x05, x06, x07 and 3 more$")
 
 
-def test_another_head_is_left_out_by_no_head():
+def test_find_network_another_head_is_left_out_by_no_head():
     """As fine-tuning programs put it there: ``net.fc = nn.Sequential(nn.Dropout(), nn.Linear(512, 5))``."""
     tensors = {name: tensor for name, tensor in state().items() if not name.startswith("fc.")}
     tensors |= {"fc.1.weight": ones((5, 512)), "fc.1.bias": ones((5,))}
@@ -87,7 +87,7 @@ def test_another_head_is_left_out_by_no_head():
     refused(state() | {"aux.fc.weight": ones((5,)), "fc.x": ones(())}, r"but with aux\.fc\.weight$", head=False)
 
 
-def test_wrong_shapes_are_shown_beside_the_right_ones():
+def test_find_network_wrong_shapes_are_shown_beside_the_right_ones():
     refused(
         {**state(), "layer3.0.conv1.weight": ones((256, 64, 3, 3))},
         r"tensor layer3\.0\.conv1\.weight is 256×64×3×3, expected 256×128×3×3 in ResNet18",
@@ -98,11 +98,11 @@ def test_wrong_shapes_are_shown_beside_the_right_ones():
 
 
 @pytest.mark.parametrize("shape", [(64, 3, 3, 3), (64, 1, 7, 7), ()])
-def test_other_stems(shape):
+def test_find_network_other_stems(shape):
     refused({**state(), "conv1.weight": ones(shape)}, r"tensor conv1\.weight is .*, expected 64×3×7×7")
 
 
-def test_other_nets():
+def test_find_network_other_nets():
     refused({name: tensor for name, tensor in state().items() if "layer3" not in name}, "layer3 has 0 blocks, expected")
     many = {f"w{i:02}": ones((1,)) for i in range(12)}
     refused(
@@ -111,7 +111,7 @@ def test_other_nets():
     )
 
 
-def test_numbers_that_cannot_be():
+def test_find_network_numbers_that_cannot_be():
     def with_value(name: str, value: float) -> dict[str, np.ndarray]:
         tensors = state()
         array = np.ones(tensors[name].shape, np.float32)

@@ -22,7 +22,7 @@ def narrow() -> ResNet:
 
 
 @pytest.mark.parametrize("kind", ["Float", "Double", "Cuda", "CudaHalf", "Half"])
-def test_tensors_are_read_as_they_were(kind):
+def test_read_tensors_are_read_as_they_were(kind):
     array = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float16)
     storage = Storage(kind, array.ravel())
     part = Strided(kind, storage, 7, (2, 4), (20, 5))
@@ -33,7 +33,7 @@ def test_tensors_are_read_as_they_were(kind):
     assert found[4].shape == (0,)
 
 
-def test_objects_tables_and_what_they_share():
+def test_read_objects_tables_and_what_they_share():
     shared = {"x": 1.5, "y": True}
     net = read(written(Object("nn.Sequential", {"a": shared, "b": shared, "c": [1, "two", 0.5, shared], 2: "z"})))
     assert net.torch_typename() == b"nn.Sequential"
@@ -42,19 +42,19 @@ def test_objects_tables_and_what_they_share():
 
 
 @pytest.mark.parametrize("size", [7, -1, 1 << 40, 1 << 61, (1 << 63) - 1, -(1 << 63)])
-def test_storages_that_are_larger_than_the_file_are_refused(size):
+def test_read_storages_that_are_larger_than_the_file_are_refused(size):
     with pytest.raises(CheckpointError, match=r"truncated: -?\d+ bytes are to come after byte \d+, found 24"):
         read(written(Strided("Float", Storage("Float", np.arange(6), size), 1, (2,), (1,))))
 
 
-def test_tensors_that_are_none():
+def test_read_tensors_that_are_none():
     with pytest.raises(CheckpointError, match="a tensor of 1000 axes, expected at most 8"):
         read(struct.pack("<iii3si17si", 4, 1, 3, b"V 1", 17, b"torch.FloatTensor", 1000))
     with pytest.raises(CheckpointError, match="FloatTensor whose storage has another type"):
         read(written(Strided("Float", Storage("Double", np.arange(6)), 1, (2,), (1,))))
 
 
-def test_truncated_anywhere_is_refused(narrow):
+def test_state_dict_truncated_anywhere_is_refused(narrow):
     data = written(Builder().net(narrow))
     assert len(t7.state_dict(read(data))) == 11 * 5 + 2 + 5
     for size in [*range(0, 400), *range(400, len(data), len(data) // 200), len(data) - 1]:
@@ -62,7 +62,7 @@ def test_truncated_anywhere_is_refused(narrow):
             t7.state_dict(read(data[:size]))
 
 
-def test_damage_anywhere_is_refused_or_harmless(narrow):
+def test_state_dict_damage_anywhere_is_refused_or_harmless(narrow):
     """The format has no checksums: what is damaged may be the numbers alone."""
     data, rng, found = written(Builder(matrix=True).net(narrow)), np.random.default_rng(2), 0
     for _ in range(300):
@@ -76,7 +76,7 @@ def test_damage_anywhere_is_refused_or_harmless(narrow):
     assert found > 100
 
 
-def test_objects_in_themselves_end_somewhere():
+def test_read_objects_in_themselves_end_somewhere():
     """Tables in tables, deeper than Python can follow."""
     table: dict = {}
     for _ in range(20):
@@ -87,7 +87,7 @@ def test_objects_in_themselves_end_somewhere():
         read(deep)
 
 
-def test_functions_stay_unread_bytes():
+def test_read_functions_stay_unread_bytes():
     """As Lua saves them: its bytecode and upvalues. Nothing here could run it."""
     net = read(struct.pack("<iii", 8, 1, 4) + b"\x1bLua" + struct.pack("<i", 0))
     assert net.dumped == b"\x1bLua" and net.upvalues is None

@@ -38,7 +38,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_every_tensor_is_pytorchs(choice, net):
+def test_read_every_tensor_is_pytorchs(choice, net):
     """A bias goes into the mean and another eps into the variance, for the same output."""
     found = read(Builder(**CHOICES[choice]).net(net))
     expected = {name: value.numpy() for name, value in net.state_dict().items() if "num_batches" not in name}
@@ -60,7 +60,7 @@ def refused(root: Object, match: str) -> None:
         read(root)
 
 
-def test_smallest_variance_of_old_bn_is_nothing_but_rounding(net):
+def test_read_smallest_variance_of_old_bn_is_nothing_but_rounding(net):
     root = Builder(old=True).net(net)
     largest = np.float32(1e-5**-0.5)
     module(root, 2).fields["running_std"] = tensor([largest, np.nextafter(largest, np.float32(1000)), 1, 2])
@@ -68,14 +68,14 @@ def test_smallest_variance_of_old_bn_is_nothing_but_rounding(net):
 
 
 @pytest.mark.parametrize("value", [0, -1, 317, np.nan, np.inf])
-def test_inverse_deviations_that_cannot_be_are_refused(value, net):
+def test_read_inverse_deviations_that_cannot_be_are_refused(value, net):
     root = Builder(old=True).net(net)
     module(root, 2).fields["running_std"] = tensor(np.array([1, 2, value, 3], np.float32))
     refused(root, rf"the net\.2: its running_std holds {value:g}, expected inverse standard deviations .*316\.228")
 
 
 @pytest.mark.parametrize("eps", [1e-6, 0, -1, 2, "x"])
-def test_other_eps_that_caffe_cannot_have(eps, net):
+def test_read_other_eps_that_caffe_cannot_have(eps, net):
     root = Builder().net(net)
     module(root, 2).fields["eps"] = eps
     refused(root, r"the net\.2: its eps is ")
@@ -98,13 +98,13 @@ def test_other_eps_that_caffe_cannot_have(eps, net):
         ((5, 1), "modules", None, r"the net\.5\.1 \(Sequential\) holds '', expected"),
     ],
 )
-def test_what_is_not_as_in_fb_resnet_torch(path, field, value, match, net):
+def test_read_what_is_not_as_in_fb_resnet_torch(path, field, value, match, net):
     root = Builder().net(net)
     module(root, *path).fields[field] = value
     refused(root, match)
 
 
-def test_other_modules_are_named(net):
+def test_read_other_modules_are_named(net):
     def changed(place: int, other: object, *path: int) -> Object:
         root = Builder().net(net)
         module(root, *path).fields["modules"][place - 1] = other
@@ -119,7 +119,7 @@ def test_other_modules_are_named(net):
     refused(tensor([1]), r"the net is a ndarray, expected an object of nn")
 
 
-def test_without_classifier_or_with_a_softmax(net):
+def test_read_without_classifier_or_with_a_softmax(net):
     root = Builder().net(net)
     root.fields["modules"].append(Object("cudnn.LogSoftMax", {}))
     assert "fc.weight" in read(root)
@@ -127,7 +127,7 @@ def test_without_classifier_or_with_a_softmax(net):
     assert "fc.weight" not in read(root)
 
 
-def test_bottlenecks_have_their_stride_in_the_middle():
+def test_read_bottlenecks_have_their_stride_in_the_middle():
     net = trained((1, 1, 1, 1), 5, width=4, kind=Bottleneck)
     found = read(Builder().net(net))
     expected = {name: value.numpy() for name, value in net.state_dict().items() if "num_batches" not in name}

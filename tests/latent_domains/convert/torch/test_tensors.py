@@ -24,7 +24,7 @@ NUMBERS = np.arange(24, dtype=np.float32)
         (5, (1, 2), (1 << 40, 3)),  # the stride of a single number may be anything
     ],
 )
-def test_parts_are_pytorchs(offset, shape, strides):
+def test_strided_parts_are_pytorchs(offset, shape, strides):
     expected = torch.from_numpy(NUMBERS).as_strided(shape, strides, offset)
     np.testing.assert_array_equal(strided(NUMBERS, offset, shape, strides), expected.numpy())
 
@@ -45,7 +45,7 @@ def test_parts_are_pytorchs(offset, shape, strides):
     ],
     ids=range(10),  # a number of 5000 digits has no words
 )
-def test_what_reaches_outside_is_refused(offset, shape, strides):
+def test_strided_what_reaches_outside_is_refused(offset, shape, strides):
     with pytest.raises(CheckpointError) as raised:
         strided(NUMBERS, offset, shape, strides)
     assert len(str(raised.value)) < 200
@@ -60,5 +60,5 @@ def test_what_reaches_outside_is_refused(offset, shape, strides):
         ("a" * 201, "a" * 200 + "… (201 characters)"),
     ],
 )
-def test_names_in_messages(text, found):
+def test_escaped_names_in_messages(text, found):
     assert escaped(text) == found

@@ -32,7 +32,7 @@ PLACES = {"1.jpg": "train", "20.jpg": "val", "3.jpg": "test"}
 ALL = {f"BSR/BSDS500/data/images/{folder}/{name}": PHOTOGRAPHS[name] for name, folder in PLACES.items()}
 
 
-def test_the_photographs_are_unpacked_and_nothing_else(tmp_path):
+def test_unpack_the_photographs_are_unpacked_and_nothing_else(tmp_path):
     extra = {
         "BSR/bench/data/images/4.jpg": b"another picture",
         "BSR/BSDS500/data/images/train/Thumbs.db": b"rubbish",
@@ -47,7 +47,7 @@ def test_the_photographs_are_unpacked_and_nothing_else(tmp_path):
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 0.99])
-def test_a_damaged_archive_is_named(tmp_path, share):
+def test_unpack_a_damaged_archive_is_named(tmp_path, share):
     path = archive(tmp_path / "a.tgz", ALL)
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
@@ -55,7 +55,7 @@ def test_a_damaged_archive_is_named(tmp_path, share):
         bsds500.unpack(path, tmp_path, SUMS)
 
 
-def test_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
+def test_load_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
     calls = []
 
     def download(urls, target, check):
@@ -70,7 +70,7 @@ def test_an_archive_is_fetched_once_and_not_kept(tmp_path, monkeypatch):
     assert len(first) == 3 and all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def test_a_missing_or_changed_photograph_is_named(tmp_path, monkeypatch):
+def test_load_a_missing_or_changed_photograph_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(bsds500, "read_sums", lambda: SUMS)
     folder = tmp_path / "bsds500"
     folder.mkdir()
@@ -84,7 +84,7 @@ def test_a_missing_or_changed_photograph_is_named(tmp_path, monkeypatch):
         bsds500.load(tmp_path, tmp_path)
 
 
-def test_500_photographs_are_pinned():
+def test_read_sums_500_photographs_are_pinned():
     sums = bsds500.read_sums()
     assert len(sums) == 500 and list(sums) == sorted(sums)
     assert all(re.fullmatch(r"\d+\.jpg", name) and re.fullmatch("[0-9a-f]{64}", sha) for name, sha in sums.items())

@@ -19,7 +19,7 @@ def test_plain_digits_are_bright_on_black():
     assert not images[:, 0, 0].any() and ink.min() >= 190 and len(set(ink)) > 10
 
 
-def test_digits_on_photographs_are_coloured_differences():
+def test_photo_digits_on_photographs_are_coloured_differences():
     images, labels = demo.photo(np.random.default_rng(0), 50)
     assert images.shape == (50, 28, 28, 3) and images.dtype == np.uint8
     assert np.bincount(labels).tolist() == [5] * 10
@@ -27,7 +27,7 @@ def test_digits_on_photographs_are_coloured_differences():
     assert (np.abs(channels[:, 0] - channels[:, 2]) > 20).mean() > 0.2, "colours"
 
 
-def test_handwriting_is_scikit_learns_enlarged():
+def test_handwritten_handwriting_is_scikit_learns_enlarged():
     halves = [demo.handwritten(split) for split in ("train", "test")]
     assert [images.shape for images, _ in halves] == [(1197, 28, 28), (600, 28, 28)]
     images, labels = map(np.concatenate, zip(*halves, strict=True))
@@ -38,7 +38,7 @@ def test_handwriting_is_scikit_learns_enlarged():
     assert images.max() == 255 and np.median(images) < 60, "bright on dark"
 
 
-def test_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, monkeypatch):
+def test_plans_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "RENDERED", {"train": 20, "test": 10})
     for seed in (0, 1):
         make_missing(demo.plans(tmp_path / str(seed), seed))
@@ -50,7 +50,7 @@ def test_the_seed_draws_the_training_images_and_not_the_test_images(tmp_path, mo
         assert not any(np.array_equal(one, other) for one in train for other in test), name
 
 
-def test_the_program_builds_all_six_once(tmp_path):
+def test_demo_the_program_builds_all_six_once(tmp_path):
     done = program("get_data", "demo", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     parts = [f"{name}_{split}" for name in ("plain", "photo", "handwritten") for split in ("train", "test")]

@@ -56,7 +56,7 @@ def by_source(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.moveaxis(images[order], 1, 3), labels[order]
 
 
-def test_six_lmdbs_hold_the_three_domains(tiny_mirror, tmp_path):
+def test_resized_six_lmdbs_hold_the_three_domains(tiny_mirror, tmp_path):
     done = get(tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "data" / "digits"
@@ -75,7 +75,7 @@ def test_six_lmdbs_hold_the_three_domains(tiny_mirror, tmp_path):
         assert labels.tolist() == [i % 10 for i in range(len(images))]
 
 
-def test_the_hard_digits_are_the_same_and_variants_of_them(tiny_mirror, tmp_path):
+def test_digits_the_hard_digits_are_the_same_and_variants_of_them(tiny_mirror, tmp_path):
     out, options = tmp_path / "data", ("--out", tmp_path / "data", "--mirror", tmp_path / "mirror")
     assert program("get_data", "digits_hard", *options).returncode == 0 and get(tmp_path).returncode == 0
     variants = ("inverted", "usps_bicubic", "usps_nearest")
@@ -99,7 +99,7 @@ def test_the_hard_digits_are_the_same_and_variants_of_them(tiny_mirror, tmp_path
         assert domains == DATASETS[name].domains
 
 
-def test_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_path):
+def test_digits_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_path):
     def built(seed: int, folder: str) -> dict[str, bytes]:
         assert get(tmp_path, "--seed", seed, "--out", tmp_path / folder).returncode == 0
         return {name: (tmp_path / folder / "digits" / name / "data.mdb").read_bytes() for name in PARTS}
@@ -116,7 +116,7 @@ def test_the_seed_draws_the_training_images_order_and_patches(tiny_mirror, tmp_p
 
 
 @pytest.mark.slow
-def test_the_real_data_sets(mirror, tmp_path):
+def test_digits_the_real_data_sets(mirror, tmp_path):
     done = program("get_data", "digits", "--out", tmp_path, "--mirror", mirror)
     assert done.returncode == 0, done.stderr
     sizes = {"mnist": (60000, 10000), "mnistm": (60000, 10000), "usps": (7291, 2007)}

@@ -6,7 +6,7 @@ from latent_domains.data.sets import glyphs
 GLYPHS = glyphs.load_glyphs()
 
 
-def test_the_strokes_of_the_glyphs_enclose_what_a_digit_encloses():
+def test_glyphs_the_strokes_of_the_glyphs_enclose_what_a_digit_encloses():
     holes = {0: 1, 1: 0, 2: 0, 3: 0, 5: 0, 6: 1, 7: 0, 8: 2, 9: 1}  # a four is open or closed
     for digit, expected in holes.items():
         for glyph in GLYPHS[digit]:
@@ -14,7 +14,7 @@ def test_the_strokes_of_the_glyphs_enclose_what_a_digit_encloses():
             assert grounds - 1 == expected, f"a {digit}"
 
 
-def test_rendered_digits_lie_inside_and_are_smooth():
+def test_render_rendered_digits_lie_inside_and_are_smooth():
     labels = np.arange(400) % 10
     images = glyphs.render(GLYPHS, labels, 28, np.random.default_rng(0), "test")
     assert images.shape == (400, 28, 28) and images.min() == 0 and images.max() == 1

@@ -26,7 +26,7 @@ def counts(trees: dict[str, ClassTree], image_set: ImageSet) -> dict[str, dict[s
 
 
 @pytest.mark.parametrize("name", [name for name, image_set in IMAGE_SETS.items() if image_set.counts])
-def test_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
+def test_entries_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
     image_set = IMAGE_SETS[name]
     trees = read_domains(plant(tmp_path, image_set.counts), image_set)
     assert counts(trees, image_set) == image_set.counts and differences(image_set, trees) == []
@@ -35,7 +35,7 @@ def test_a_tree_of_the_published_size_differs_in_nothing(tmp_path, name):
         assert all(entry.name.startswith(f"{image_set.classes[entry.label]}/") for entry in entries(tree, image_set))
 
 
-def test_other_spellings_make_the_same_entries(tmp_path):
+def test_entries_other_spellings_make_the_same_entries(tmp_path):
     plain = plant(tmp_path / "a", scaled(OFFICE_CALTECH, 2))
     other = plant(tmp_path / "b", scaled(OFFICE_CALTECH, 2))
     for domain in OFFICE_CALTECH.domains:
@@ -60,7 +60,7 @@ def test_office_caltech_is_found_within_the_larger_sets(tmp_path):
     assert "folder of no known class" not in str(differences(OFFICE_CALTECH, trees))
 
 
-def test_folders_that_are_missing_or_could_both_be_meant_are_named(tmp_path):
+def test_read_domains_folders_that_are_missing_or_could_both_be_meant_are_named(tmp_path):
     with pytest.raises(ProgramError, match="absent: no such folder, expected one that holds art_painting"):
         read_domains(tmp_path / "absent", PACS)
     root = plant(tmp_path / "set", scaled(OFFICE_CALTECH, 1))
@@ -78,7 +78,7 @@ def test_folders_that_are_missing_or_could_both_be_meant_are_named(tmp_path):
 
 
 @pytest.mark.parametrize(("between", "named"), [("photo", "folder photo holds"), ("train test", "folders test, train")])
-def test_classes_that_lie_deeper_are_named(between, named, tmp_path):
+def test_read_domains_classes_that_lie_deeper_are_named(between, named, tmp_path):
     for folder in between.split():
         plant(tmp_path, {"photo": {"dog": 1, "cat": 1}}, folder)
     with pytest.raises(ProgramError) as raised:
@@ -88,7 +88,7 @@ def test_classes_that_lie_deeper_are_named(between, named, tmp_path):
     assert str(raised.value).endswith(f": expected {tmp_path}/photo/CLASS: move there what lies in {places}")
 
 
-def test_everything_missing_and_extra_is_in_one_table(tmp_path):
+def test_differences_everything_missing_and_extra_is_in_one_table(tmp_path):
     there = scaled(PACS, 3)
     del there["photo"], there["cartoon"]["guitar"]
     there["cartoon"]["dogs"] = 4
@@ -107,12 +107,12 @@ def test_everything_missing_and_extra_is_in_one_table(tmp_path):
     ]
 
 
-def test_a_missing_class_shifts_no_label(tmp_path):
+def test_entries_a_missing_class_shifts_no_label(tmp_path):
     trees = read_domains(plant(tmp_path, {"photo": {"house": 1, "person": 1}}), PACS)
     assert [entry.label for entry in entries(trees["photo"], PACS)] == [5, 6]
 
 
-def test_classes_are_those_of_the_folders_where_only_totals_are_published(tmp_path):
+def test_differences_classes_are_those_of_the_folders_where_only_totals_are_published(tmp_path):
     there = {"Art": {"Alarm_Clock": 2, "Bed": 3}, "Clipart": {"Bed": 4}, "Real World": {"Alarm_Clock": 2, "Bed": 2}}
     home = replace(OFFICE_HOME, totals={"art": 5, "clipart": 4, "product": 2, "real_world": 5})
     trees = read_domains(plant(tmp_path, there), home)
@@ -146,7 +146,7 @@ def get(name: str, images: Path, tmp_path: Path, *options: object) -> Done:
     return program("get_data", name, *replacing(given, options))
 
 
-def test_pictures_of_pacs_become_four_lmdbs(images, tmp_path):
+def test_image_sets_pictures_of_pacs_become_four_lmdbs(images, tmp_path):
     done = get("pacs", images, tmp_path, "--allow-incomplete")
     assert done.returncode == 0, done.stderr
     assert f"note: {images}: not PACS as published" in done.stderr and "error" not in done.stderr
@@ -167,7 +167,7 @@ def test_pictures_of_pacs_become_four_lmdbs(images, tmp_path):
     assert done.stdout == "".join(f"{tmp_path}/data/pacs/{domain}: built before\n" for domain in PACS.domains)
 
 
-def test_a_tree_of_an_office_set_becomes_lmdbs(pacs_sample, tmp_path):
+def test_image_sets_a_tree_of_an_office_set_becomes_lmdbs(pacs_sample, tmp_path):
     pictures = sorted(pacs_sample.glob("photo/*/*.jpg"))
     root = plant(tmp_path / "images", scaled(OFFICE31, 2), "images", pictures)
     done = get("office31", root, tmp_path, "--allow-incomplete")
@@ -186,7 +186,7 @@ def test_a_tree_of_an_office_set_becomes_lmdbs(pacs_sample, tmp_path):
 # --- what is not as published
 
 
-def test_an_incomplete_tree_builds_nothing(images, tmp_path):
+def test_image_sets_an_incomplete_tree_builds_nothing(images, tmp_path):
     shutil.rmtree(images / "cartoon")
     shutil.rmtree(images / "photo" / "horse")
     done = get("pacs", images, tmp_path)
@@ -198,7 +198,7 @@ def test_an_incomplete_tree_builds_nothing(images, tmp_path):
     assert names(tmp_path) == ["images"]
 
 
-def test_domains_without_images_are_left_out_on_request(images, tmp_path):
+def test_image_sets_domains_without_images_are_left_out_on_request(images, tmp_path):
     shutil.rmtree(images / "cartoon")
     shutil.rmtree(images / "photo")
     (images / "photo").mkdir()
@@ -213,7 +213,7 @@ def test_domains_without_images_are_left_out_on_request(images, tmp_path):
 
 
 @pytest.mark.program
-def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
+def test_image_sets_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
     picture = min((images / "cartoon" / "dog").iterdir())
     for number in range(1000):
         (images / "cartoon" / "dog" / f"{number}.jpg").symlink_to(picture)
@@ -243,6 +243,6 @@ def test_ctrl_c_leaves_whole_domains_and_a_second_run_goes_on(images, tmp_path):
         (["office_caltech", "--images", "no such place"], 1, "no such place: no such folder, expected one that holds"),
     ],
 )
-def test_a_wrong_command_line_is_explained(arguments, code, message):
+def test_image_sets_a_wrong_command_line_is_explained(arguments, code, message):
     done = program("get_data", *arguments)
     assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr

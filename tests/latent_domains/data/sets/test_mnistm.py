@@ -7,7 +7,7 @@ def noise(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8)
 
 
-def test_a_blend_is_the_absolute_difference():
+def test_blend_a_blend_is_the_absolute_difference():
     digits, patches = noise(3, 5, 4), noise(3, 5, 4, 3, seed=1)
     blended = mnistm.blend(digits, patches)
     assert blended.dtype == np.uint8
@@ -15,7 +15,7 @@ def test_a_blend_is_the_absolute_difference():
         assert blended[i, y, x, c] == abs(int(patches[i, y, x, c]) - int(digits[i, y, x]))
 
 
-def test_patches_come_from_everywhere_in_every_photograph():
+def test_random_patches_patches_come_from_everywhere_in_every_photograph():
     photographs = [noise(6, 9, 3, seed=2), noise(5, 4, 3, seed=3)]
     places = {}
     for which, photo in enumerate(photographs):

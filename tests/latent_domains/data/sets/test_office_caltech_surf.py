@@ -32,7 +32,7 @@ def mirror(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_domain_is_rows_over_their_sums_then_standardised_over_all_domains(mirror):
+def test_office_caltech_surf_a_domain_is_rows_over_their_sums_then_standardised_over_all_domains(mirror):
     done = program("get_data", "office_caltech_surf", "--mirror", mirror, "--out", mirror / "data")
     assert done.returncode == 0, done.stderr
     rows = []

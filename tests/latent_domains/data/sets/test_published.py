@@ -11,7 +11,7 @@ from latent_domains.data.sets.published import OFFICE31, OFFICE_CALTECH, PACS
         (PACS, {"art_painting": 2048, "cartoon": 2344, "photo": 1670, "sketch": 3929}, 7),
     ],
 )
-def test_the_sorted_classes_sum_up_to_the_papers_totals(image_set, totals, classes):
+def test_published_the_sorted_classes_sum_up_to_the_papers_totals(image_set, totals, classes):
     assert {domain: sum(counts.values()) for domain, counts in image_set.counts.items()} == totals
     assert len(image_set.classes) == classes and list(totals) == sorted(totals)
     for counts in image_set.counts.values():
