@@ -1,4 +1,4 @@
-"""Shallow methods that discover latent domains on fixed features, to compare with (docs/baselines.md).
+"""Shallow methods that discover latent domains on fixed features, for comparison (docs/baselines.md).
 
 An estimator of domains has ``fit(X, y)``, then ``assignments_`` and ``labels_``: :class:`DistinctiveDomains` (Gong,
 Grauman, Sha, NIPS 2013) and :class:`ConstrainedDomains` (Hoffman, Kulis, Darrell, Saenko, ECCV 2012). A classifier has

@@ -2,7 +2,7 @@
 
 They are nearest neighbours, linear support vector machines (one against one) or logistic regressions. Features are
 standardised first. A classifier that adapts does this for each domain by its own mean and variance, as the kernel's
-authors do. With ``normalise`` "none" it takes features as they are.
+authors do. With ``normalise`` "none" it uses features as they are.
 """
 
 from collections.abc import Callable
@@ -29,15 +29,15 @@ C = 10.0
 """C of the SVMs and of logistic regression, for rows with a mean squared length of 1."""
 
 MARGINS = 1 << 26
-"""The most margins at once, about 1.3 GB: one against one, an SVM has one for each sample and each pair of classes."""
+"""The most margins at once, about 1.3 GB: a one-against-one SVM has a margin for each sample and pair of classes."""
 
 
 @dataclass(eq=False, repr=False)
 class SourceClassifier(ClassifierMixin, BaseEstimator):
-    """A ``classifier`` of the source, "svm", "1nn" or "logistic", for the target.
+    """A ``classifier`` of the source, "svm", "1nn" or "logistic", applied to the target.
 
     With ``own_z`` the target is standardised by its own mean and variance: that is the only adaptation. Without it the
-    source's are taken.
+    source's are used.
     """
 
     classifier: str = "svm"
@@ -49,7 +49,7 @@ class SourceClassifier(ClassifierMixin, BaseEstimator):
     """None: there is no kernel, and so no subspace."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, X_target: ArrayLike | None = None) -> Self:
-        """Train on features (n×d) with labels (n); only ``own_z`` looks at the target (m×d)."""
+        """Train on features (n×d) with labels (n); only ``own_z`` uses the target (m×d)."""
         X, y = check_training(X, y)
         own = check_features(X_target, "target", X) if self.own_z else X
         scale, self._scale = scales(X, own, self.normalise)
@@ -58,7 +58,7 @@ class SourceClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> Integers:
-        """Classes of target features (m×d)."""
+        """Return classes of target features (m×d)."""
         X = self._scale(check_features(X, "target", self._scale.mean[None]))
         return _in_parts(self._classifier.predict, X, len(self.classes_))
 
@@ -92,11 +92,11 @@ class GFKClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: ArrayLike) -> Integers:
-        """Classes of target features (m×d)."""
+        """Return classes of target features (m×d)."""
         return _in_parts(self._classifier.predict, self._embedded(X), len(self.classes_))
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """p(c|x) of target features (m×d), m×classes.
+        """Return p(c|x) of target features (m×d), m×classes.
 
         For an SVM it is the softmax of the votes of one against one, with ties decided by margins. For a nearest
         neighbour it is 1 for its class.
@@ -115,9 +115,9 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
     """A :class:`GFKClassifier` from each discovered domain to the target, and two ways to use them.
 
     "ensemble": p(c|x) = Σ_d p(d|x) p_d(c|x), where a logistic regression of the domains on the source gives p(d|x)
-    (Hoffman et al. 2012). "matching": the classifier of the domain ``nearest_``, which has the smallest maximum
-    mean discrepancy to the target. After :meth:`fit`: ``domains_`` (those used) and their ``discrepancies_``. A domain
-    with fewer than two samples or classes is left out.
+    (Hoffman et al. 2012). "matching": the classifier of the domain ``nearest_``, which has the smallest maximum mean
+    discrepancy to the target. After :meth:`fit`: ``domains_`` (those used) and their ``discrepancies_``. Domains with
+    fewer than two samples or classes are not used.
     """
 
     classifier: str = "1nn"
@@ -159,7 +159,7 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: ArrayLike, variant: str = VARIANTS[0]) -> Floats:
-        """p(c|x) of target features (m×d), m×classes."""
+        """Return p(c|x) of target features (m×d), m×classes."""
         X = check_features(X, "target", self._scale.mean[None])
         if variant == "matching" or self._gate is None:
             weights = np.tile(np.array(self.domains_) == self.nearest_, (len(X), 1))
@@ -174,14 +174,12 @@ class LatentDomainClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     def predict(self, X: ArrayLike, variant: str = VARIANTS[0]) -> Integers:
-        """Classes of target features (m×d)."""
+        """Return classes of target features (m×d)."""
         return self.classes_[self.predict_proba(X, variant).argmax(axis=1)]
 
 
 def _in_parts(classify: Callable[[Floats], np.ndarray], X: Floats, classes: int) -> np.ndarray:
-    """Return what ``classify`` returns for features (m×d), of which it gets so
-    many rows that they have at most MARGINS.
-    """
+    """Return what ``classify`` returns for features (m×d), in parts whose rows have at most MARGINS."""
     rows = max(1, 2 * MARGINS // max(1, classes * (classes - 1)))
     return np.concatenate([classify(X[first : first + rows]) for first in range(0, len(X), rows)])
 

@@ -1,4 +1,4 @@
-"""Features of samples: feature LMDBs as tables, a row for each record; checks, and a Gaussian kernel."""
+"""Features of samples: feature LMDBs as matrices, a row for each record; checks, and a Gaussian kernel."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -20,10 +20,9 @@ Integers = NDArray[np.int64]
 
 
 def check_features(values: ArrayLike, name: str, like: Floats | None = None) -> Floats:
-    """Return ``values`` as n×d float64.
+    """Return ``values`` as n×d float64; ``name`` is for messages.
 
-    Raises ProgramError naming ``name`` if they are no table of finite numbers with at least one row and column, or if
-    their number d is not that of ``like``.
+    Refuses an empty matrix, numbers that are not finite, and another d than that of ``like``.
     """
     try:
         table = check_array(values, dtype=np.float64)
@@ -35,7 +34,7 @@ def check_features(values: ArrayLike, name: str, like: Floats | None = None) -> 
 
 
 def check_training(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Integers]:
-    """Return labelled source features (n×d) and labels (n). Raises ProgramError if there is only one class."""
+    """Return labelled source features (n×d) and labels (n). Refuses labels of only one class."""
     features, labels = check_features(X, "source"), np.asarray(y)
     if labels.shape != (len(features),) or labels.dtype.kind not in "iu" or (labels < 0).any():
         raise ProgramError(
@@ -60,13 +59,13 @@ def check_domains(n_domains: int, y: Integers) -> None:
 
 
 MEDIAN_OF = 2000
-"""The median distance is taken of at most so many samples; it hardly changes with more."""
+"""The median distance is computed from at most this many samples; more hardly change it."""
 
 
 def median_gamma(X: Floats, rng: np.random.Generator) -> float:
-    """γ of exp(-γ ‖x - x'‖²) for a bandwidth σ² = the median squared distance: 1 / 2σ².
+    """Return γ of exp(-γ ‖x - x'‖²) for a bandwidth σ² = the median squared distance: 1 / 2σ².
 
-    Raises ProgramError if the features (n×d) are the same for most samples.
+    Refuses features (n×d) that are the same for most samples.
     """
     some = X if len(X) <= MEDIAN_OF else X[np.sort(rng.choice(len(X), MEDIAN_OF, replace=False))]
     squared = euclidean_distances(some, squared=True)[np.triu_indices(len(some), 1)]
@@ -78,13 +77,13 @@ def median_gamma(X: Floats, rng: np.random.Generator) -> float:
 
 
 def mmd(X: Floats, other: Floats, gamma: float) -> float:
-    """Squared maximum mean discrepancy of two samples (n×d, m×d), ‖mean φ(x) - mean φ(x')‖²."""
+    """Return the squared maximum mean discrepancy of two samples (n×d, m×d), ‖mean φ(x) - mean φ(x')‖²."""
     inside = rbf_kernel(X, gamma=gamma).mean() + rbf_kernel(other, gamma=gamma).mean()
     return float(inside - 2 * rbf_kernel(X, other, gamma=gamma).mean())
 
 
 MAX_FEATURES = 10_000
-"""The most numbers of a sample. With more, records are images, for which these methods would take days."""
+"""The most numbers of a sample. Longer records are images, for which these methods would need days."""
 
 BATCH = 500
 
@@ -93,9 +92,8 @@ def read_features(path: Path, data: Dataset, *, limit: int | None = None) -> tup
     """Return features (n×d) and labels (n) of an LMDB's records, or of ``limit`` of them.
 
     A limited number is spread evenly over the LMDB, whose classes may come one after the other. Early statistics at the
-    end of a record are left out, since a net's classifier does not see them either.
-    Raises ProgramError if the LMDB is missing, damaged or empty, a record has another shape than the dataset's, or the
-    dataset's records have more than MAX_FEATURES values.
+    end of a record are not returned, since a net's classifier does not see them either. Refuses records with more than
+    MAX_FEATURES values.
     """
     size = int(np.prod(data.shape)) - data.early
     if size > MAX_FEATURES:
@@ -122,7 +120,7 @@ def read_features(path: Path, data: Dataset, *, limit: int | None = None) -> tup
 
 
 def by_content(X: Floats, y: Integers | None = None) -> Integers:
-    """Rows (n) of features (n×d), and labels (n) if given, in the order of their hashes.
+    """Return the order of rows (n) of features (n×d), and labels (n) if given, by their hashes.
 
     So the results of a seed do not depend on the order of records in LMDBs, to the last bit.
     """

@@ -30,7 +30,7 @@ MAX_DIMENSIONS = 100
 """The largest dimension that is tried. If domains differ at all, the measure reaches 1 much earlier."""
 
 DISAGREEMENT = 0.99
-"""From here on the measure counts as 1: it is a mean of sines of angles, which are never quite right angles."""
+"""From here on the measure counts as 1: it is a mean of sines of angles, which are never exactly right angles."""
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +46,7 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
     def fit(self, X: Floats, X_target: Floats) -> Self:
         """Learn the kernel from features of the source (n×D) and the target (m×D), each of mean 0.
 
-        Raises ProgramError if source and target have no subspaces of dimension ``n_components``.
+        Refuses source and target without subspaces of dimension ``n_components``.
         """
         largest = largest_dimension(X, X_target)
         for name, rows in (("source", X), ("target", X_target)):
@@ -76,10 +76,9 @@ class GeodesicFlowKernel(TransformerMixin, BaseEstimator):
 
 
 def largest_dimension(X: Floats, X_target: Floats) -> int:
-    """Return the largest dimension of subspaces that a geodesic can join: at most
-    d/2, and below both numbers of samples.
+    """Return the largest dimension of subspaces that a geodesic can join.
 
-    Raises ProgramError if there is none.
+    It is at most d/2, and below both numbers of samples. Refuses samples for which it is 0.
     """
     largest = min(X.shape[1] // 2, len(X) - 1, len(X_target) - 1)
     if largest < 1:
@@ -93,7 +92,7 @@ def largest_dimension(X: Floats, X_target: Floats) -> int:
 def principal_subspace(X: Floats, dimension: int) -> Floats:
     """Return an orthonormal basis (D×d) of the first principal components of X (n×D), d below n and D.
 
-    Directions without variance are left out: a solver returns arbitrary ones. The components are exact. A randomised
+    Directions without variance are omitted: a solver returns arbitrary ones. The components are exact. A randomised
     solver finds others if variances fall slowly, as those of histograms do.
     """
     found = PCA(dimension, svd_solver="arpack", random_state=0).fit(X)
@@ -119,7 +118,7 @@ def subspace_dimension(source: Floats, target: Floats, both: Floats) -> int:
 
 
 def flow_map(source: Floats, target: Floats) -> tuple[Floats, Floats]:
-    """W (D×2d) with W Wᵀ = G for two orthonormal bases (D×d), and the principal angles (d)."""
+    """Return W (D×2d) with W Wᵀ = G for two orthonormal bases (D×d), and the principal angles (d)."""
     a, b, angles = geodesic(source, target)
     # sin(2θ)/2θ and (1 - cos(2θ))/2θ = sin(θ)²/θ, without 0/0 at θ = 0.
     diagonal = np.sinc(2 * angles / np.pi)
@@ -131,7 +130,7 @@ def flow_map(source: Floats, target: Floats) -> tuple[Floats, Floats]:
 
 
 def geodesic(source: Floats, target: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return a and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
+    """Return A and B (D×d) and the angles θ (d) of the geodesic Φ(t) = A cos(tΘ) + B sin(tΘ).
 
     If the subspaces share a direction, its column of B is 0.
     """

@@ -2,7 +2,7 @@
 
 B. Gong, K. Grauman, F. Sha, *Reshaping Visual Datasets for Domain Adaptation*, NIPS 2013.
 
-The mean of a domain's samples in the space of a Gaussian kernel stands for its distribution. With β_mk = z_mk / M_k,
+The mean of a domain's samples in the space of a Gaussian kernel represents its distribution. With β_mk = z_mk / M_k,
 the weight of sample m in the mean of domain k, the total distinctiveness of K domains is
 
     Σ_{k<k'} (β_k - β_k')ᵀ K (β_k - β_k') = K Σ_k β_kᵀ K β_k - (Σ_k β_k)ᵀ K (Σ_k β_k)
@@ -15,11 +15,11 @@ It is maximised over the relaxed β ≥ 0:
 
 and sample m goes to the domain of its largest β_mk. The objective is convex. So its maxima are at vertices of that
 polytope, and a linear program on its tangent never lowers it: successive linear programs climb to a local maximum. The
-best of several starts is taken.
+best of several starts is used.
 
 How many domains: domain-wise cross-validation, in the same paper. With more domains, each is more distinctive but has
 less to learn from. A(K) = Σ_k M_k/M A_k is the accuracy of classifiers that are trained and cross-validated within each
-of K domains. The K with the highest A is taken.
+of K domains. The K with the highest A is used.
 """
 
 import warnings
@@ -41,12 +41,12 @@ from latent_domains.baselines.hoffman2012 import ConstrainedDomains
 from latent_domains.common.program import ProgramError
 
 MAX_SAMPLES = 20_000
-"""The most samples: their kernel matrix takes 3 GiB, and more would not fit the memory of usual machines."""
+"""The most samples: their kernel matrix needs 3 GiB, and more would not fit the memory of usual machines."""
 
 
 @dataclass(eq=False, repr=False)
 class DistinctiveDomains(ClusterMixin, BaseEstimator):
-    """Assign labelled samples to ``n_domains`` domains that differ as much as the label prior lets them.
+    """Assign labelled samples to ``n_domains`` domains that differ as much as the label prior allows.
 
     ``slack`` is the paper's δ. ``min_samples`` is the fewest samples of a domain (None: the number of classes, as in
     the paper; with more, a few outliers cannot make up most of a domain's mean, docs/baselines.md). There are
@@ -67,8 +67,7 @@ class DistinctiveDomains(ClusterMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
 
-        Raises ProgramError if features or labels are wrong, if a class has fewer samples than there are domains, or if
-        there are more than MAX_SAMPLES samples.
+        Refuses a class with fewer samples than there are domains, and more than MAX_SAMPLES samples.
         """
         X, y = check_training(X, y)
         check_domains(self.n_domains, y)
@@ -136,7 +135,7 @@ class Polytope:
         self._shape = (n_domains, samples)
 
     def farthest(self, direction: Floats) -> Floats:
-        """Return the vertex β (n×k) with the largest Σ β·``direction``. Raises ProgramError if HiGHS finds none."""
+        """Return the vertex β (n×k) with the largest Σ β·``direction``."""
         found = linprog(
             -(direction / np.abs(direction).max()).T.ravel(),
             A_ub=self._left,
@@ -154,7 +153,7 @@ FOLDS = 5
 
 
 def held_out_correct(X: ArrayLike, y: ArrayLike, domains: Integers, *, seed: int = 0) -> NDArray[np.bool_]:
-    """Return which samples (n) their domain's classifier gets right while they are held out; their share is A(K).
+    """Return which samples (n) their domain's classifier predicts correctly when held out; their share is A(K).
 
     A class with one sample in a domain counts as wrong there, since nothing is left to learn it from. So do all samples
     of a domain that has only such classes, or a single class.
@@ -182,7 +181,7 @@ def held_out_correct(X: ArrayLike, y: ArrayLike, domains: Integers, *, seed: int
 
 @dataclass(frozen=True)
 class Choice:
-    """The estimator whose domains are the most learnable, and A by number of domains; None if there was no choice.
+    """The estimator with the most learnable domains, and A by number of domains; None if there was no choice.
 
     ``equals`` are other numbers whose A is not clearly lower than the best: the mean difference over samples is within
     two standard errors of 0.

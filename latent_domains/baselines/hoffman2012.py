@@ -29,7 +29,7 @@ from tqdm import tqdm
 from latent_domains.baselines.features import Floats, Integers, check_domains, check_training
 
 TOLERANCE = 1e-6
-"""If the objective falls by less than this part in a round, it has converged."""
+"""If the objective falls by less than this share in a round, it has converged."""
 
 
 @dataclass(eq=False, repr=False)
@@ -51,7 +51,7 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Discover the domains of features (n×d) with class labels (n).
 
-        Raises ProgramError if features or labels are wrong, or if a class has fewer samples than there are domains.
+        Refuses a class with fewer samples than there are domains.
         """
         X, y = check_training(X, y)
         check_domains(self.n_domains, y)
@@ -75,9 +75,9 @@ class ConstrainedDomains(ClusterMixin, BaseEstimator):
 def _descend(
     classes: list[Floats], k: int, max_iter: int, rng: np.random.Generator
 ) -> tuple[list[Integers], Floats, Floats, list[float]]:
-    """One start: domains of each class's samples, local means (classes×k×d), global means (k×d), objectives.
+    """Run one start: return domains of each class's samples, local and global means, objectives.
 
-    The local means of each class are in the order of their domains.
+    Local means (classes×k×d) of each class are in the order of their domains; global means are k×d.
     """
     local = np.stack([_k_means(X, k, rng) for X in classes])
     means = local[rng.integers(len(classes))]  # the local means of a random class

@@ -1,7 +1,7 @@
-"""Linear classifiers of standardised features: logistic regression, and what makes one of soft labels.
+"""Linear classifiers of standardised features: logistic regression, also on soft labels.
 
-A target's own structure: predictions that are spread over a graph of neighbours. Label spreading (Zhou, Bousquet, Lal,
-Weston and Schölkopf, NIPS 2003) from soft predictions P of all samples: F ← α S F + (1 - α) P, where S = D^-½ A D^-½
+Label spreading uses a target's own structure: it spreads predictions over a graph of neighbours (Zhou, Bousquet, Lal,
+Weston and Schölkopf, NIPS 2003). From soft predictions P of all samples: F ← α S F + (1 - α) P, where S = D^-½ A D^-½
 and A links each sample with its nearest ones by cosine.
 """
 
@@ -20,14 +20,14 @@ EPS = 1e-5
 """Added to variances, as by the mDA layer."""
 
 LEAST = 0.01
-"""Soft labels below this probability are left out."""
+"""Soft labels below this probability are ignored."""
 
 ABSENT = -1e3
 """The score of a class without training samples."""
 
 
 def standardised(X: Floats) -> Floats:
-    """Return features (n×d) less their mean, divided by their deviation."""
+    """Return features (n×d) minus their mean, divided by their deviation."""
     return (X - X.mean(axis=0)) / np.sqrt(X.var(axis=0) + EPS)
 
 
@@ -54,7 +54,7 @@ class LinearHead:
 
     @classmethod
     def distil(cls, Z: Floats, probabilities: Floats) -> Self:
-        """Fit the same on soft labels (n×classes): each sample counts for each class as far as it is probable."""
+        """Fit the same on soft labels (n×classes): each sample counts for each class with its probability."""
         rows, labels = np.nonzero(probabilities >= LEAST)
         return cls.fit(Z[rows], labels, probabilities.shape[1], probabilities[rows, labels])
 
@@ -63,7 +63,7 @@ class LinearHead:
         return softmax(Z @ self.weights.T + self.bias, axis=1)
 
     def of_standardised(self, X: Floats) -> Self:
-        """Return the same classifier of features (n×d), for what :func:`standardised` makes of them."""
+        """Return the same classifier of features (n×d), for the output of :func:`standardised` on them."""
         mean, deviation = X.mean(axis=0), np.sqrt(X.var(axis=0) + EPS)
         return type(self)(self.weights * deviation, self.bias + self.weights @ mean)
 
@@ -74,7 +74,7 @@ class LinearHead:
 
 
 NEIGHBOURS, ALPHA = 5, 0.8
-"""Of 3 to 20 and 0.5 to 0.9 these gained most where sources were held out (results/head)."""
+"""Of 3 to 20 and 0.5 to 0.9 these improved most on held-out sources (results/head)."""
 
 STEPS = 50
 """ALPHA to this power is below 1e-4."""
@@ -97,6 +97,6 @@ def spread(probabilities: Floats, graph: csr_matrix) -> Floats:
 
 
 def smoothness(probabilities: Floats, graph: csr_matrix) -> float:
-    """Return how far predictions agree with the mean p̄ of their neighbours': Σ p·p̄ / Σ p·p, 1 if fully."""
+    """Return how far predictions agree with the mean p̄ of their neighbours': Σ p·p̄ / Σ p·p, 1 if completely."""
     mean = graph @ probabilities / np.maximum(graph.sum(axis=1).A1, 1)[:, None]
     return float((probabilities * mean).sum() / np.square(probabilities).sum())

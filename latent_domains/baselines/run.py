@@ -108,7 +108,7 @@ def make_record(baseline: BaselineOptions, experiment: Experiment) -> Record:
 
 
 def test_on(predict: Callable[[Floats], Integers], tests: dict[str, Labelled], classes: int) -> dict[str, OnTarget]:
-    """Return what ``predict`` gets right of each target's features (n×d) and labels (n)."""
+    """Return the accuracy of ``predict`` on each target's features (n×d) and labels (n)."""
     from sklearn.metrics import confusion_matrix  # a second to import
 
     return {
@@ -133,7 +133,7 @@ def _lmdbs(experiment: Experiment) -> list[str]:
 def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, Labelled], Floats, dict[str, Labelled]]:
     """Return the sources by domain, the features of all targets (n×d) to adapt to, and the tested targets by domain.
 
-    Raises ProgramError if one of the LMDBs cannot be read, or if their classes or features differ in meaning.
+    Refuses LMDBs whose classes or features differ in meaning.
     """
     data = experiment.data
     train = {
@@ -151,7 +151,7 @@ def _read(baseline: BaselineOptions, experiment: Experiment) -> tuple[dict[str, 
 
 
 def _discover(baseline: BaselineOptions, X: Floats, y: Integers) -> Choice:
-    """Discover domains of the source: the number asked for, or the most learnable number."""
+    """Discover domains of the source: the requested number, or the most learnable number."""
     estimator = _ESTIMATORS[baseline.method]
     options = {"random_state": baseline.seed}
     if baseline.min_domain is not None:

@@ -25,29 +25,29 @@ from latent_domains.networks.network import Network
 from latent_domains.runs.run_folder import RunFolder
 
 PICTURES = 16
-"""How many pictures of each target a net is compared on with the head on stored features."""
+"""Pictures of each target on which a net is compared with the head on stored features."""
 
 
 def is_head(run: RunFolder) -> bool:
-    """Say whether a run's nets take the features of an installed backbone."""
+    """Say whether a run's nets read the features of an installed backbone."""
     features = run.experiment.data.features
     return features is not None and features.backbone in BACKBONES
 
 
 def backbone_of(run: RunFolder) -> Network:
-    """Return the backbone whose features a run's nets take."""
+    """Return the backbone whose features a run's nets read."""
     return NETWORKS[run.experiment.data.features.backbone]
 
 
 def picture_input(run: RunFolder) -> Preprocessing:
-    """Return the input of the backbone: what scales its pixels is in its first convolution."""
+    """Return the input of the backbone: the scale of its pixels is in its first convolution."""
     return replace(input_of(backbone_of(run)), scale=1.0)
 
 
 def picture_net(run: RunFolder, head: Model) -> Model:
-    """Return the backbone's net with ``head``, the run's deploy net, in place of its own.
+    """Return the backbone's net with ``head``, the run's deploy net, instead of its own.
 
-    Raises ProgramError if the head takes other features, or needs statistics of early blocks, which no layer makes.
+    Refuses a head on other features, or on statistics of early blocks, which no layer makes.
     """
     data, network = run.experiment.data, backbone_of(run)
     whole, pooled = backbone(network, get_weights(network)[1]), network.torch.pooled
@@ -75,7 +75,7 @@ def picture_net(run: RunFolder, head: Model) -> Model:
 
 
 def check_onnx(run: RunFolder, weights: Path, file: Path) -> None:
-    """:func:`check_on_pictures` of an ONNX file, in ONNX Runtime and in OpenCV."""
+    """Run :func:`check_on_pictures` with an ONNX file, in ONNX Runtime and in OpenCV."""
     runtime, opencv = Runtime(str(file)), cv2.dnn.readNetFromONNX(str(file))
     (name,), (output,) = runtime.inputs, runtime.outputs
 
@@ -91,7 +91,7 @@ def check_on_pictures(run: RunFolder, weights: Path, classify: Callable[[Array],
     """Compare a net's answers on pictures with those of the run's own net, with ``weights``, on their stored features.
 
     The pictures are the first PICTURES of each target; without their LMDBs nothing is compared. Prints the result.
-    Raises ProgramError if a best class is another one, or a probability is more than TOLERANCE off.
+    Refuses a net with another best class, or with a probability that differs by more than TOLERANCE.
     """
     experiment, data = run.experiment, run.experiment.data
     net = run.load_net("deploy", caffe.TEST, weights)

@@ -14,7 +14,7 @@ from latent_domains.models.compare import AS_STORED, TOLERANCE
 class ConverterOptions:
     """How a converter checks its result, and whether it may replace files.
 
-    It compares on random inputs and, if there is one, on the pictures of the folder ``images``.
+    It compares on random inputs and, if it is given, on the pictures of the folder ``images``.
     """
 
     verify: bool = True
@@ -38,7 +38,7 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
 
 
 def converter_options(options: argparse.Namespace) -> ConverterOptions:
-    """Return the options that :func:`add_converter_options` added."""
+    """Return the values of :func:`add_converter_options`' options."""
     return ConverterOptions(options.verify, options.images, options.force)
 
 
@@ -57,7 +57,7 @@ def add_domain_options(parser: argparse.ArgumentParser) -> None:
 
 
 def num_domains(options: argparse.Namespace) -> list[int]:
-    """Return the numbers that :func:`add_domain_options`' options give."""
+    """Return the numbers from :func:`add_domain_options`' options."""
     return [] if options.no_mda else options.num_domains or [_default_domains()]
 
 
@@ -73,9 +73,9 @@ def _domains(text: str) -> int:
 
 
 def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: str = "") -> None:
-    """Add ``--mean`` and ``--scale``, for nets whose input is not known. They are None where they are not given.
+    """Add ``--mean`` and ``--scale``, for nets whose input is unknown. Each is None if it is not given.
 
-    ``mean`` is the default; ``condition``: when the options may be given.
+    ``mean`` is the default; ``condition`` says when the options may be given.
     """
     parser.add_argument(
         "--mean",
@@ -88,14 +88,12 @@ def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: s
 
 
 def pixel_options(options: argparse.Namespace) -> Transform:
-    """Return the transformation that :func:`add_pixel_options`' options give."""
+    """Return the transformation from :func:`add_pixel_options`' options."""
     return Transform(tuple(options.mean or ()), 1.0 if options.scale is None else options.scale)
 
 
 def pixels_hint(transform: Transform, default: float) -> str:
-    """Return a hint for a message about a difference: :func:`add_pixel_options`'
-    options may help, unless they were given.
-    """
+    """Return a hint for a message about a difference: the options may help, unless they were given."""
     if transform != AS_STORED:
         return ""
     less = f" less {default:g}" if default else ""

@@ -1,1 +1,1 @@
-"""Latent domains of one's own pictures, found without training."""
+"""Latent domains of the user's own pictures, found without training."""

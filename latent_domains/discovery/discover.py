@@ -21,16 +21,16 @@ from latent_domains.report.chart import latent_name
 from latent_domains.runs.record import DomainUsage, domain_usage
 
 SAMPLE = 100
-"""Pictures of each domain that are looked at."""
+"""Pictures of each domain whose files are inspected."""
 
 APART = 0.9
-"""Domains differ in a number if a picture of the one so often has a larger one than a picture of the other."""
+"""Domains differ in a number if a random picture of the one has a larger number than one of the other this often."""
 
 GRAY = 2
-"""Channels that differ by so much at most, in the mean, are those of a gray picture."""
+"""Channels that differ by at most this much, on average, are those of a gray picture."""
 
 SHARE_APART = 0.5
-"""Domains differ in their formats, or in gray, if the shares do by so much."""
+"""Domains differ in their formats, or in gray, if the shares differ by at least this much."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class FileFacts:
     """Facts of some pictures of one domain; an array has one number for each picture."""
 
     side: NDArray[np.float64]
-    """The root of the number of pixels."""
+    """The square root of the number of pixels."""
     kilobytes: NDArray[np.float64]
     gray: NDArray[np.float64]
     """1 for a gray picture, 0 for one in colours."""
@@ -57,11 +57,11 @@ class FileFacts:
 
 
 HEADER = ["#pixels", "#kB", "format", "#gray (%)", "#sharpness"]
-"""Medians, and shares."""
+"""Headings of medians, and shares."""
 
 
 def file_facts(files: Sequence[Path]) -> FileFacts:
-    """Facts of up to SAMPLE of the files, drawn evenly; one that is gone, or that OpenCV cannot read, is left out."""
+    """Return facts of up to SAMPLE of the files, drawn evenly; a missing or unreadable file is skipped."""
     numbers, formats = [], Counter[str]()
     for place in np.unique(np.linspace(0, len(files) - 1, SAMPLE).astype(int)) if files else ():
         data = files[place].read_bytes() if files[place].is_file() else b""
@@ -77,9 +77,7 @@ def file_facts(files: Sequence[Path]) -> FileFacts:
 
 
 def what_differs(facts: Sequence[FileFacts], names: Sequence[str]) -> list[str]:
-    """Return what tells domains apart by itself, in words, by facts of each
-    domain; one without pictures is left out.
-    """
+    """Describe the differences between domains in facts of their files. A domain without pictures is skipped."""
     there = [(one, name) for one, name in zip(facts, names, strict=True) if len(one.side)]
     if len(there) < 2:
         return []
@@ -103,9 +101,7 @@ def what_differs(facts: Sequence[FileFacts], names: Sequence[str]) -> list[str]:
 
 
 def _above(high: NDArray[np.float64], low: NDArray[np.float64]) -> float:
-    """Return how often a number of the one is larger than one of the other, from
-    0 to 1 (the area under the ROC curve).
-    """
+    """Return the probability that a number of ``high`` is larger than one of ``low`` (area under the ROC curve)."""
     difference = high[:, np.newaxis] - low
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
@@ -117,15 +113,15 @@ def _add_share(said: list[str], title: str, shares: list[float], names: Sequence
 
 
 UNCERTAIN = 0.6
-"""A domain that is less stable is called uncertain."""
+"""A domain that is less stable than this is called uncertain."""
 
 OF_DOMAIN, OF_FOLDER = 0.9, 0.8
-"""A domain is a folder if it has so much of it, and the folder so much of the domain."""
+"""A domain equals a folder if the folder has this share of the domain, and the domain this share of the folder."""
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """The latent domains of the pictures of one folder or several; ``asked`` is their number where it was given."""
+    """The latent domains of the pictures of one folder or several; ``asked`` is their number if it was given."""
 
     images: TaskImages
     reading: Reading
@@ -136,9 +132,9 @@ class Discovery:
 
     @cached_property
     def against_folders(self) -> DomainUsage:
-        """The latent domains of each folder's pictures, with purity and NMI if the folders are several.
+        """The latent domains of each folder's pictures, with purity and NMI if there are several folders.
 
-        A folder of which no picture could be read is not among them.
+        A folder without a readable picture is not included.
         """
         one_hot, names = np.eye(self.found.k, dtype=np.float32)[self.found.domains], list(self.images.counts)
         there = np.unique(self.statistics.folders)
@@ -158,13 +154,13 @@ class Discovery:
 
     @property
     def too_few(self) -> str:
-        """What is too few, where no division is looked for."""
+        """What is too few for a search for domains."""
         number, different = len(self.statistics.rows), len(np.unique(self.statistics.rows, axis=0))
         return "too few pictures" if different == number else f"too few that differ, {different} of {number},"
 
     @cached_property
     def notes(self) -> list[str]:
-        """What makes the domains doubtful, a line each."""
+        """Reasons to doubt the domains, one per line."""
         of_class = np.unique(self.statistics.classes, return_counts=True)[1]
         number, lone = len(self.statistics.files), int((of_class == 1).sum())
         if not self.images.classes:
@@ -208,18 +204,18 @@ class Discovery:
 
     @cached_property
     def unlabelled(self) -> StyleDomains:
-        """What is found if the classes are not known."""
+        """The domains that are found without the classes."""
         return find_style_domains(self.statistics.rows, np.zeros(len(self.statistics.files), np.int64), None, self.seed)
 
     @cached_property
     def facts(self) -> list[FileFacts]:
-        """Facts of files of each domain."""
+        """Facts about the files of each domain."""
         files = self.statistics.files
         return [file_facts([files[i] for i in np.flatnonzero(self.found.domains == d)]) for d in range(self.found.k)]
 
     @property
     def uncertain(self) -> list[str]:
-        """The names of domains that half of the pictures do not find again."""
+        """The names of domains that clustering half of the pictures does not find again."""
         return [latent_name(domain) for domain, value in enumerate(self.found.stability) if value < UNCERTAIN]
 
     @property
@@ -247,7 +243,7 @@ class Discovery:
         )
 
     def summary(self) -> list[str]:
-        """Return what was found, a line each."""
+        """Describe what was found, one line each."""
         found, number = self.found, len(self.statistics.files)
         domains = "one domain" if found.k == 1 else f"{found.k} latent domains"
         how = "as asked" if self.asked else f"{self.too_few} to look for more"
@@ -269,12 +265,12 @@ class Discovery:
 
     @cached_property
     def differs(self) -> list[str]:
-        """What tells the domains apart by itself."""
+        """The differences between the domains in facts of their files."""
         return what_differs(self.facts, [latent_name(d) for d in range(self.found.k)]) if self.found.k > 1 else []
 
 
 def domains_in_words(found: StyleDomains) -> str:
-    """Return how many domains, and how large: 2 domains (30 and 12 pictures)."""
+    """Return the number of domains, and their sizes, in words: 2 domains (30 and 12 pictures)."""
     if found.k == 1:
         return "one domain"
     *most, last = np.bincount(found.domains, minlength=found.k)
@@ -282,12 +278,15 @@ def domains_in_words(found: StyleDomains) -> str:
 
 
 def halves_agree(found: Agreement) -> str:
-    """Return how far halves of all pictures agree, in words."""
+    """Describe how far the domains of halves of all pictures agree."""
     return f"halves agree on {found.k} clusters to {found.halves:.2f}, those of one cloud to {found.cloud:.2f}"
 
 
 def discover(images: TaskImages, reading: Reading, statistics: Statistics, k: int | None, seed: int) -> Discovery:
-    """Find ``k`` latent domains, or as many as there are (None). Raises ProgramError if the pictures are too few."""
+    """Find ``k`` latent domains, or as many as there are (None). Refuses too few pictures.
+
+    ``reading`` is how the pictures were read, ``statistics`` are their statistics of style.
+    """
     classes = statistics.classes if images.classes else np.zeros(len(statistics.files), np.int64)
     return Discovery(images, reading, statistics, find(statistics.rows, classes, k, seed), k, seed)
 

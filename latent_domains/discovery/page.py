@@ -21,16 +21,16 @@ from latent_domains.report.samples import largest, mosaic_chart
 _FACTS = ["latent domain", *HEADER]
 
 SHOWN = 16
-"""Pictures of each kind."""
+"""Pictures of each sort."""
 
 SIDE = 80
-"""Of a picture on the page."""
+"""Side of a picture on the page, in pixels."""
 
 
 def write_page(discovery: Discovery, out: Path, *, backbone: str, command: str, figures: Path | None = None) -> None:
     """Write the page to ``out``, and its charts to the folder ``figures``.
 
-    ``backbone`` says what made the statistics, ``command`` what makes the page.
+    ``backbone`` describes what made the statistics; ``command`` is the command that makes the page.
     """
     made = f"Made {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by {command}."
     sections = [_domains(discovery), _pictures(discovery)]
@@ -101,9 +101,7 @@ def _mosaic(discovery: Discovery, domain: int, kind: str, places: np.ndarray) ->
 
 
 def shares_section(counts: NDArray[np.int64], names: Sequence[str]) -> Section:
-    """Return how each class's pictures divide into latent domains (``counts``,
-    classes×k): a chart or, of many, a table.
-    """
+    """Return how each class's pictures divide into latent domains (``counts``, classes×k): a chart or a table."""
     block: Block
     caption = "Each row adds up to 100 %. Rows that differ much show classes that the domains have in unequal shares."
     if len(names) > DRAWN:

@@ -221,8 +221,7 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A row's accuracies minus the reference's, in points, over the ``n`` (at least two) seeds or columns that both
-    have.
+    """A row's accuracies minus the reference's, in points, over the ``n`` ≥ 2 seeds or columns that both have.
 
     ``half`` is the half-width of the interval: Student's t for CONFIDENCE times s/√n, s the sample's deviation.
     ``resolvable`` is the true difference that a two-sided test at 1 - CONFIDENCE finds with POWER: δ·s/√n, where

@@ -1,1 +1,1 @@
-"""Folding a trained net for tests into stock layers of Caffe: what is done to its graph, and the proof."""
+"""Fold a trained net for tests into stock layers of Caffe: the changes of its graph, and the proof."""

@@ -1,6 +1,6 @@
-"""Per-channel maps y = a x + b: what BatchNorm, MDALayer and Scale are, and how they go into the layer before them.
+"""Per-channel maps y = a x + b: BatchNorm, MDALayer and Scale are such maps, and go into the layer before them.
 
-Where images are assigned to domains at test time too, MDALayer's output with running statistics is y = A x + B for each
+If images are assigned to domains at test time too, MDALayer's output with running statistics is y = A x + B for each
 image and channel, with A and B the products of the image's row w and the domains' own maps: two inner products without
 bias.
 """
@@ -28,8 +28,8 @@ _CONVOLUTIONS = ("Convolution", "Deconvolution")
 def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
     """Put every per-channel map into the (de)convolution or inner product before it, or make it a Scale with bias.
 
-    Maps that follow one another become one. What something else reads too stays as it is. ``domains`` are those that
-    the rows of a w may belong to: with a single one, an MDALayer with that w is such a map.
+    Maps that follow one another become one. A value that something else reads stays as it is. ``domains`` are those
+    that the rows of a w may belong to: with a single one, an MDALayer with that w is such a map.
     """
     for node in list(graph.nodes):
         found = channel_map(graph, node, domains)
@@ -48,7 +48,7 @@ def fold_maps(graph: Graph, domains: Mapping[Value, range]) -> None:
 
 
 def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map | None:
-    """Return the per-channel map that a layer is, None if it is something else. ``domains``: see :func:`fold_maps`."""
+    """Return the per-channel map that a layer is; None if it is something else. ``domains``: see :func:`fold_maps`."""
     if node.type == "BatchNorm" and len(node.bottoms[0].shape) > 1 and uses_running_statistics(node):
         return batch_norm_map(graph, node)
     if node.kind == "MDALayer" and uses_running_statistics(node):
@@ -70,12 +70,12 @@ def channel_map(graph: Graph, node: Node, domains: Mapping[Value, range]) -> Map
 
 
 def compose(first: Map, then: Map) -> Map:
-    """Return the map that does one after the other; broadcasts, so that several maps may be followed by one."""
+    """Return the map that does ``first``, and ``then`` the other; broadcasts, so that one may follow several."""
     return then[0] * first[0], then[0] * first[1] + then[1]
 
 
 def _make_scale(node: Node, first: Node, found: Map) -> None:
-    """Make a Scale with bias out of ``node``, by its name; it reads what ``first`` did."""
+    """Make ``node`` a Scale with bias, under its name; it reads what ``first`` did."""
     node.layer = LayerParameter(name=node.name, type="Scale", scale_param={"bias_term": True})
     node.bottoms, node.blobs = first.bottoms[:1], list(found)
     if node.tops[0].over in first.tops:
@@ -94,14 +94,14 @@ def _per_channel(node: Node, axis: int) -> bool:
 
 
 def _takes_maps(node: Node) -> bool:
-    """Say whether a layer makes channels that weights and bias of its own can carry a map for."""
+    """Say whether a layer has its own weights and bias for each channel, which can include a map."""
     if node.type in _CONVOLUTIONS:
         return node.axis(node.layer.convolution_param.axis) == _CHANNELS and len(node.tops) == 1
     return node.type == "InnerProduct" and node.axis(node.layer.inner_product_param.axis) == _CHANNELS
 
 
 def _put_into(node: Node, found: Map) -> None:
-    """Weights and bias of a layer that do ``found`` too. The bias is left out if it is all 0."""
+    """Change weights and bias of a layer so that they do ``found`` too. The bias is omitted if it is all 0."""
     a, b = found
     given = node.layer.convolution_param if node.type in _CONVOLUTIONS else node.layer.inner_product_param
     weights = node.blobs[0]
@@ -119,9 +119,7 @@ def _put_into(node: Node, found: Map) -> None:
 
 
 def uses_running_statistics(node: Node) -> bool:
-    """Say whether a BatchNorm or MDALayer normalises by what it learned: only
-    then its map does not depend on the batch.
-    """
+    """Say whether a BatchNorm or MDALayer uses running statistics: only then its map does not depend on the batch."""
     if node.type == "BatchNorm":
         given = node.layer.batch_norm_param
         chosen = given.use_global_stats or not given.HasField("use_global_stats")
@@ -147,12 +145,12 @@ def mda_maps(graph: Graph, node: Node, used: Sequence[int] | None = None) -> Map
 
 
 def _in_64_bits(blobs: Sequence[Blob]) -> list[NDArray[np.float64]]:
-    """Parameters to compute with."""
+    """Return parameters to compute with."""
     return [blob.astype(np.float64) for blob in blobs]
 
 
 def _maps(graph: Graph, node: Node, blobs: Sequence[Blob], eps: float, used: Sequence[int]) -> Map:
-    """a and b (D×C) from Σ mean, Σ variance (D×C) and their divisor (D), with mean and variance 0 where it is 0."""
+    """Return a and b (D×C) from Σ mean, Σ variance (D×C) and their divisor (D). If it is 0, mean and variance are 0."""
     means, variances, divisor = _in_64_bits(blobs)
     factor = np.divide(1, divisor, out=np.zeros_like(divisor), where=divisor != 0)[:, None]
     if empty := [d for d in used if divisor[d] == 0]:
@@ -174,7 +172,7 @@ def _maps(graph: Graph, node: Node, blobs: Sequence[Blob], eps: float, used: Seq
 def fold_assignments(graph: Graph) -> dict[Value, range]:
     """Write every DomainAssignmentLayer without labels as a Softmax and an InnerProduct that puts it into its columns.
 
-    Returns the domains that the rows of each w may belong to.
+    Returns the domains to which the rows of each w may belong.
     """
     domains = {}
     for node in list(graph.nodes):
@@ -196,9 +194,9 @@ def fold_assignments(graph: Graph) -> dict[Value, range]:
 
 
 def fold_assigned(graph: Graph, domains: Mapping[Value, range]) -> None:
-    """Write every MDALayer whose rows may be of several domains, and the per-channel maps behind it, as stock layers.
+    """Write every MDALayer whose rows may be of several domains, and the per-channel maps after it, as stock layers.
 
-    ``domains`` are those that the rows of a w may belong to, as far as they are known.
+    ``domains`` are those to which the rows of a w may belong, as far as they are known.
     """
     folded = []
     for node in list(graph.nodes):
@@ -223,7 +221,7 @@ def fold_assigned(graph: Graph, domains: Mapping[Value, range]) -> None:
 
 
 def _applied(graph: Graph, node: Node, top: Value, maps: Map) -> list[Node]:
-    """Layers that make ``top`` of x and w (N×D): y = (w a) x + w b, with a and b D×C.
+    """Return layers that make ``top`` of x and w (N×D): y = (w a) x + w b, with a and b D×C.
 
     The factor of each image and channel needs a Scale of two bottoms, whose axis is the batch's. OpenCV has no Bias of
     two bottoms: the offsets become a blob of x's shape by such a Scale of ones.

@@ -26,8 +26,8 @@ from latent_domains.runs.run_folder import RunFolder
 class Source:
     """The model to export, and how pixels become its input.
 
-    ``description`` is there if a run is the source; ``head`` if its net takes a backbone's features, before which the
-    backbone is put.
+    ``description`` exists if a run is the source; ``head`` if its net reads a backbone's features: then the backbone is
+    put before it.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Source:
 
 
 def read(source: Source) -> Model:
-    """Read the model. Raises ProgramError if it is none for tests, with one input, or net and weights do not fit."""
+    """Read the model. Refuses one that is not for tests, or has several inputs."""
     net = read_net(source.net, DATA)
     if found := [f"{layer.name} ({layer.type})" for layer in net.layer if layer.type in DATA]:
         raise ProgramError(
@@ -59,9 +59,9 @@ def read(source: Source) -> Model:
 
 
 def export(source: Source, prefix: Path, options: ConverterOptions, *, opencv: bool = True) -> None:
-    """Write the folded model and print what there is to say about it. ``opencv``: whether OpenCV verifies it too.
+    """Write the folded model and print notes about it. ``opencv``: whether OpenCV verifies it too.
 
-    Raises ProgramError if the model cannot be folded or, where that is verified, does something else once folded.
+    Refuses a model that cannot be folded, or whose results change by it, if that is verified.
     """
     files, beside = model_files(prefix), {}
     if source.description is not None:
@@ -94,7 +94,7 @@ def _verify(
 ) -> None:
     """Compare the model with the files that were written and print how they compare.
 
-    Raises ProgramError if they differ, in Caffe or in OpenCV.
+    Refuses files whose results differ, in Caffe or in OpenCV.
     """
     original, written = load(model), load(read_model(net, weights))
     batches = batches_for(model.net, rows)
@@ -118,9 +118,9 @@ def _verify_in_opencv(
     weights: Path,
     hint: str,
 ) -> None:
-    """Compare what OpenCV makes of the files with what is ``expected`` for each batch, and print how they compare.
+    """Compare OpenCV's results from the files with those ``expected`` for each batch, and print how they compare.
 
-    Raises ProgramError, with the ``hint``, if they differ. Caffe has agreed then.
+    If they differ, the error ends in the ``hint``. Caffe has agreed before.
     """
     opencv = f"OpenCV {cv2.__version__}"
     only = (
@@ -143,10 +143,7 @@ def _verify_in_opencv(
 
 
 def run_source(folder: RunFolder, weights: Path | None = None) -> Source:
-    """Return a run's deploy net with ``weights`` (None: those of its last iteration).
-
-    Raises ProgramError if the run has not reached that.
-    """
+    """Return a run's deploy net with ``weights`` (None: those of its last iteration)."""
     description = describe_run(folder)
     if is_head(folder):
         of_pictures = replace(picture_input(folder), reading=description.preprocessing.reading)

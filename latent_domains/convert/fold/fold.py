@@ -20,7 +20,7 @@ from latent_domains.models.model import Model, load
 
 
 def even_pads(graph: Graph) -> None:
-    """Leave ``pad_end`` out. Raises ProgramError naming a layer whose dilated kernel cannot grow so."""
+    """Remove ``pad_end``. Refuses a layer whose dilated kernel cannot grow in this way."""
     for node in graph.nodes:
         given = node.layer.convolution_param
         if not given.pad_end:
@@ -43,7 +43,7 @@ def even_pads(graph: Graph) -> None:
 
 
 def spell_out(graph: Graph) -> None:
-    """Give convolutions of three axes, as of videos, a size for each axis where one stands for all."""
+    """Give convolutions of three axes, as of videos, a size for each axis if one size is for all."""
     for node in graph.nodes:
         if node.type in ("Convolution", "Deconvolution") and (axes := node.blobs[0].ndim - 2) > 2:
             given = node.layer.convolution_param
@@ -60,7 +60,7 @@ def _say(given: ConvolutionParameter, stem: str, field: str, height: int, width:
 
 
 def crop_floor_pools(graph: Graph) -> None:
-    """Leave ``round_mode`` out: where the sizes differ, slice off what rounding up adds (for inputs of this size)."""
+    """Remove ``round_mode``: if the sizes differ, slice off what rounding up adds (for inputs of this size)."""
     for node in list(graph.nodes):
         given = node.layer.pooling_param
         if node.type != "Pooling" or given.round_mode != PoolingParameter.FLOOR or len(node.tops) != 1:
@@ -76,7 +76,7 @@ def crop_floor_pools(graph: Graph) -> None:
 
 
 def pooled_size(given: PoolingParameter, size: tuple[int, ...]) -> list[int]:
-    """Height and width that Caffe's pool makes of ``size`` when it rounds up. (A global pool makes 1×1.)"""
+    """Return height and width that Caffe's pool makes of ``size`` when it rounds up. (A global pool makes 1×1.)"""
     if given.global_pooling:
         return [1, 1]
     kernels, strides = pair(given, "kernel", "kernel_size", 0), pair(given, "stride", "stride", 1)
@@ -91,7 +91,7 @@ def pooled_size(given: PoolingParameter, size: tuple[int, ...]) -> list[int]:
 
 
 def _crops(graph: Graph, name: str, whole: Value, wanted: Value, axes: list[int]) -> list[Node]:
-    """Slices that make ``wanted`` of ``whole``, one for each of ``axes``."""
+    """Return slices that make ``wanted`` of ``whole``, one for each of ``axes``."""
     nodes, value = [], whole
     for axis in axes:
         kept, size = wanted.shape[axis], value.shape[axis]
@@ -116,10 +116,11 @@ class Folded:
 
     model: Model
     pairs: Mapping[str, str]
-    """Blobs that hold the same once both nets have run: of the original net, and of this one."""
+    """Blobs with equal contents after both nets have run: of the original net, and of this one."""
     heads: Mapping[str, str]
     """Output blobs of the original net, or the scores before an output Softmax; and the layer here that makes each, by
-    OpenCV's name. OpenCV gives a layer's first top alone: others are left out."""
+    OpenCV's name. OpenCV only returns a layer's first top: others are omitted.
+    """
     makers: Mapping[str, LayerParameter]
     """The original net's :func:`~latent_domains.models.compare.makers`."""
     notes: tuple[str, ...]
@@ -127,10 +128,9 @@ class Folded:
 
 
 def fold(model: Model, *, stock: bool = True) -> Folded:
-    """Fold a net for tests. ``stock`` False leaves convolutions ``pad_end``, which our Caffe alone has.
+    """Fold a net for tests. ``stock`` False keeps ``pad_end`` of convolutions, which only our Caffe knows.
 
-    Raises ProgramError naming the layers if stock layers cannot replace some Python ones, or if parameters hold numbers
-    that cannot be right.
+    Refuses Python layers that stock layers cannot replace, and parameters with impossible numbers.
     """
     net = load(model)
     shapes = {name: tuple(blob.shape) for name, blob in net.blobs.items()}
@@ -167,7 +167,7 @@ def fold(model: Model, *, stock: bool = True) -> Folded:
 def _remove_idle(graph: Graph) -> None:
     """Remove layers that do nothing in tests: Silence, and Dropout and Split that make no output.
 
-    What overwrote a copy of theirs gets a blob of its own.
+    A layer that overwrote their copy gets its own blob.
     """
     for node in list(graph.nodes):
         if node.type == "Silence":
@@ -184,12 +184,12 @@ def _remove_idle(graph: Graph) -> None:
 
 
 def _opencv_name(node: Node, top: str) -> str:
-    """OpenCV's name of a layer that makes the blob ``top``: its importer names convolutions after their blobs."""
+    """Return OpenCV's name of the layer that makes the blob ``top``: it names convolutions after their blobs."""
     return top if node.type == "Convolution" else node.name
 
 
 def _name_apart(graph: Graph) -> None:
-    """Give each layer a name of its own: by it OpenCV is asked for what the layer makes."""
+    """Give each layer its own name, by which OpenCV returns its output."""
     seen = {""}
     for node in graph.nodes:
         if node.name in seen:
@@ -198,7 +198,7 @@ def _name_apart(graph: Graph) -> None:
 
 
 def _untranspose(graph: Graph) -> None:
-    """Give inner products a row of weights for each of their outputs: OpenCV takes all for such."""
+    """Give inner products a row of weights for each of their outputs: OpenCV assumes this for all."""
     for node in graph.nodes:
         if node.type == "InnerProduct" and node.layer.inner_product_param.transpose:
             node.layer.inner_product_param.ClearField("transpose")

@@ -1,4 +1,4 @@
-"""Compares a folded net with the original, in Caffe and in OpenCV."""
+"""Compare a folded net with the original, in Caffe and in OpenCV."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from latent_domains.models.model import Array, forward
 
 @dataclass(frozen=True)
 class Agreement:
-    """How OpenCV's results compare with those of the net that was folded."""
+    """How OpenCV's results compare with those of the original net."""
 
     same: int
     """Inputs with the same best class."""
@@ -29,7 +29,7 @@ class Agreement:
 
 
 def batches_for(net: NetParameter, inputs: Array) -> list[Array]:
-    """``inputs`` in batches of as many rows as the net's Input layer has: some nets take no others.
+    """Return ``inputs`` in batches of as many rows as the net's Input layer has, since some nets accept only these.
 
     The last batch is filled up with the first inputs again.
     """
@@ -41,7 +41,7 @@ def batches_for(net: NetParameter, inputs: Array) -> list[Array]:
 def compare_nets(
     original: caffe.Net, written: caffe.Net, folded: Folded, batches: Sequence[Array]
 ) -> tuple[list[Difference], list[dict[str, Array]]]:
-    """Compare the net that was folded with what was written of it.
+    """Compare the original net with the folded one that was written.
 
     Returns the largest difference of each of the ``folded.pairs`` over the batches of inputs; and for each batch the
     original's blobs that are ``folded.heads``, or read by their ``folded.makers``.
@@ -66,9 +66,8 @@ def compare_opencv(
 ) -> Agreement:
     """Load the written model into OpenCV and compare its ``folded.heads`` with those ``expected`` for each batch.
 
-    Classes lie along the axis of the softmax that makes a head or reads it, without one along axis 1. What an ArgMax
-    makes has none. Raises cv2.error if OpenCV cannot read or run the model, ProgramError if a blob of its has another
-    shape.
+    The axis of classes is that of the softmax that makes a head or reads it; without one it is axis 1. The output of an
+    ArgMax has no classes. Raises cv2.error if OpenCV cannot read or run the model.
     """
     loaded = cv2.dnn.readNetFromCaffe(str(net), str(weights))
     axes = {head: 0 for head, maker in folded.makers.items() if maker.type == "ArgMax"}
@@ -96,7 +95,7 @@ def compare_opencv(
 
 
 def same_best(expected: Array, found: Array, axis: int = 1) -> NDArray[np.bool_]:
-    """Whether, for each row, the largest of ``found`` along ``axis`` is everywhere the largest of ``expected``.
+    """Say for each row whether the largest of ``found`` along ``axis`` is everywhere the largest of ``expected``.
 
     Values that differ by at most TOLERANCE of the row's largest value count as equal.
     """

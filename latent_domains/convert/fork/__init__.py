@@ -1,4 +1,4 @@
-"""Nets of the authors' fork of Caffe: how they are read, what is recognised in them, and our nets in their place.
+"""Nets of the authors' fork of Caffe: how they are read, what is recognised, and our nets.
 
 ``reference``  the fork's two layers, from their formulas, to compare with
 ``structure``  prototxt with template fields; rows, and the layers that do the work of one mDA layer

@@ -29,13 +29,10 @@ _LOSSES = (ENTROPY, "SoftmaxWithLoss", "Accuracy")
 
 
 class Conversion:
-    """A fork's net with its template fields filled, as far as they are given: both phases and what becomes of them."""
+    """A fork's net with its template fields filled, as far as they are given: both phases, and their conversion."""
 
     def __init__(self, file: Path, values: Mapping[str, str]) -> None:
-        """Read ``file``, with the ``values`` of its template fields.
-
-        Raises ProgramError naming what is wrong with the file or missing.
-        """
+        """Read ``file``, with the ``values`` of its template fields."""
         self.file = file
         net, self.missing = read_template(file, values)
         """``missing`` are template fields that a training net would need as well; without them there is none."""
@@ -49,19 +46,18 @@ class Conversion:
         """The value of the deploy net's input."""
 
     def our_deploy(self) -> Graph:
-        """Return the deploy net: the target's statistics, or several latent targets
-        with the branch that tells them apart.
+        """Return the deploy net: the target's statistics, or several latent targets with the branch that predicts them.
 
-        Raises ProgramError unless its groups are those of the training net.
+        Refuses groups that differ from those of the training net.
         """
         where = f"{self.file}: in the TEST phase"
         groups = target_groups(self.deploy, self.groups, where)
         return rewrite(self.deploy, groups, self.names, self.num_domains, {}, where)
 
     def our_train(self, train: Graph) -> Graph:
-        """Return the training net in place of ``train``: the fork's, or it with other batch sizes.
+        """Return our training net for ``train``: the fork's, or the fork's with other batch sizes.
 
-        Raises ProgramError if its batch sizes and slice points do not agree.
+        Refuses batch sizes and slice points that do not agree.
         """
         where = f"{self.file}: in the TRAIN phase"
         rows, groups = find_rows(train, self.file), training_groups(train, where)
@@ -69,10 +65,10 @@ class Conversion:
 
 
 def convert(net: Path, weights: Path, out: Path, *, values: Mapping[str, str], options: ConverterOptions) -> None:
-    """Convert a net of the fork's with its ``weights``, compare both, and write files that begin with OUT.
+    """Convert a net of the fork with its ``weights``, compare both, and write files whose names begin with OUT.
 
-    ``values`` are those of the net's template fields. Prints what was done. Raises ProgramError naming what is wrong
-    with a file, if one of the files to write exists and may not be replaced, or would differ.
+    ``values`` are those of the net's template fields. Prints what was done. Refuses to write a net whose results
+    differ.
     """
     for file in (net, weights):
         expect_file(file, "the fork's")

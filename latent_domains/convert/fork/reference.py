@@ -1,4 +1,4 @@
-"""The fork's two layers as Caffe Python layers, forward only: what a converted net is compared with.
+"""The fork's two layers as Caffe Python layers, only forward, for comparison with a converted net.
 
 They are written from their formulas in double precision and share nothing with ``caffe_layers``.
 """

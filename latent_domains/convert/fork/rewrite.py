@@ -1,4 +1,4 @@
-"""Puts our layers into a graph of the fork's: an MDALayer for each group, DomainAssignmentLayer, EntropyLossLayer."""
+"""Put our layers into a graph of the fork: an MDALayer for each group, DomainAssignmentLayer, EntropyLossLayer."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ def rewrite(
 ) -> Graph:
     """Return the graph with our layers. Values that both graphs have are the same objects.
 
-    ``rows`` are the data layers of each value's rows: the constant w of a known domain has as many. ``where`` begins
-    messages: file and phase. Raises ProgramError naming the layers if the domains of a group have parameters of their
-    own, if other layers read what is replaced, or if a layer has the name of one of ours.
+    ``num_domains`` is D of the mDA layers. ``rows`` are the data layers of each value's rows: the constant w of a known
+    domain has as many. ``where`` begins messages: file and phase. Refuses a group whose domains have their own
+    parameters, replaced layers that others read, and layers with the names of ours.
     """
     by_root = {group.root: group for group in groups}
     # Like the mDA layers, which cannot work in place, they get blobs of their own, as in our nets.

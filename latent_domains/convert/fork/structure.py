@@ -1,8 +1,8 @@
-"""Finds in the fork's nets which rows (images) a value holds, and the layers that stand for one mDA layer.
+"""Find in the fork's nets which rows (images) a value contains, and the layers that do the work of one mDA layer.
 
 In the training net: a Slice of the rows into sources and targets; for a part of k latent domains, k MultiModalBatchNorm
 layers, each with its column of the part's softmax, and an Eltwise sum of them; for a part of one known domain, a
-BatchNorm; a Concat of both parts. In the test net, the targets' part alone.
+BatchNorm; a Concat of both parts. In the test net, only the targets' part.
 
 Before that, template fields (``%NAME%``) are filled, and layers that stock Caffe lacks become the Python layers of
 :mod:`latent_domains.convert.fork.reference`: from then on the net is one that Caffe runs.
@@ -31,10 +31,10 @@ MULTIMODAL, ENTROPY = "MultiModalBatchNorm", "EntropyLoss"
 
 _COMMENT = re.compile(r"^\s*#.*$", re.MULTILINE)
 _TEMPLATE = re.compile(r"(\w+)\s*:[^:%\n]*%(\w+)%")
-"""A template field, behind the name of the field whose value it is."""
+"""A template field, after the name of the field whose value it is."""
 
 _OF_TRAINING = ("batch_size", "source", "root_folder", "loss_weight", "slice_point")
-"""Fields that the training net alone depends on."""
+"""Fields that only the training net depends on."""
 
 _WHAT = "a prototxt of the authors' fork of Caffe"
 
@@ -42,9 +42,8 @@ _WHAT = "a prototxt of the authors' fork of Caffe"
 def read_template(file: Path, values: Mapping[str, str]) -> tuple[NetParameter, list[str]]:
     """Return the net of ``file`` with the ``values`` of its template fields, and the fields that a training net lacks.
 
-    A field without a value is 1. Fields that Caffe does not know are passed over with a warning. Raises ProgramError
-    naming ``file`` if it is no prototxt, if :func:`check_allowed` refuses a layer, if a field of ``values`` is not in
-    it, or if a value is missing that every net needs.
+    A field without a value is 1. Fields that Caffe does not know are skipped with a warning. Refuses layers that
+    :func:`check_allowed` refuses, values of fields that the file lacks, and a missing value that every net needs.
     """
     try:
         text = _COMMENT.sub("", read_text(file))
@@ -96,7 +95,7 @@ def _parse(file: Path, text: str) -> NetParameter:
 
 
 def statistics_param(param: BatchNormParameter) -> dict[str, object]:
-    """Parameters of a normalisation as MDALayer names them."""
+    """Return the parameters of a normalisation under MDALayer's names."""
     # As they were written: 1e-05, not 9.999999747378752e-06.
     values: dict[str, object] = {
         name: float(str(np.float32(getattr(param, name)))) for name in ("eps", "moving_average_fraction")
@@ -124,16 +123,16 @@ def _make_python(layer: LayerParameter, param: dict[str, object]) -> None:
 
 
 _SIZED = {"ImageData": "image_data_param", "Data": "data_param"}
-"""The messages that hold a data layer's batch_size."""
+"""The messages that have a data layer's batch_size."""
 
 
 def is_data(node: Node) -> bool:
-    """Say whether a node brings images and labels into the net."""
+    """Say whether a node is a data layer, with images and labels."""
     return node.kind in (*_SIZED, "Input")
 
 
 def batch_size(layer: LayerParameter) -> int:
-    """Return the rows that a data layer gives; 0 if it does not say."""
+    """Return the rows of a data layer; 0 if it does not set them."""
     if layer.type == "Input":
         shapes = layer.input_param.shape
         return shapes[0].dim[0] if shapes and shapes[0].dim else 0
@@ -151,9 +150,9 @@ def joins_rows(node: Node) -> bool:
 
 
 def find_rows(graph: Graph, file: Path) -> dict[Value, tuple[Node, ...]]:
-    """Return the data layers whose rows each value holds, one batch after the other.
+    """Return the data layers whose rows each value contains, one batch after the other.
 
-    Raises ProgramError if a data layer gives no rows or a Slice cuts elsewhere than between two batches.
+    Refuses a Slice that cuts elsewhere than between two batches.
     """
     found: dict[Value, tuple[Node, ...]] = {}
     for node in graph.nodes:
@@ -198,7 +197,7 @@ class PartNorm:
 
 @dataclass(frozen=True)
 class MDAGroup:
-    """All the layers that one mDA layer does the work of; ``parts`` are sources and targets, or targets alone."""
+    """All the layers that one mDA layer replaces; ``parts`` are sources and targets, or only targets."""
 
     x: Value
     root: Node
@@ -218,8 +217,8 @@ class MDAGroup:
 def training_groups(graph: Graph, where: str) -> list[MDAGroup]:
     """Return all groups of a training net, in order.
 
-    ``where`` begins messages: file and phase. Raises ProgramError naming layers if a MultiModalBatchNorm is used in
-    another way, or if the groups do not all have the same domains.
+    ``where`` begins messages: file and phase. Refuses another use of a MultiModalBatchNorm, and groups that do not all
+    have the same domains.
     """
     found = []
     for node in graph.nodes:
@@ -251,7 +250,7 @@ def training_groups(graph: Graph, where: str) -> list[MDAGroup]:
 def target_groups(graph: Graph, training: list[MDAGroup], where: str) -> list[MDAGroup]:
     """Return the groups of a test net, in order: the targets' parts of the ``training`` net's groups.
 
-    Raises ProgramError naming the layers if one is not there, or has other layers or another softmax.
+    Refuses parts that are missing, or have other layers or another softmax.
     """
     found = {}
     for node in graph.nodes:
@@ -271,9 +270,7 @@ def target_groups(graph: Graph, training: list[MDAGroup], where: str) -> list[MD
 
 
 def _part(graph: Graph, root: Node | None) -> PartNorm | None:
-    """Return the normalisation that ends in ``root``: a sum, one
-    MultiModalBatchNorm, or a BatchNorm; None if it is none.
-    """
+    """Return the normalisation that ends in ``root``: a sum, one MultiModalBatchNorm, or a BatchNorm; else None."""
     if root is None or root.kind not in ("BatchNorm", "Eltwise", MULTIMODAL):
         return None
     if root.kind == "BatchNorm":
@@ -293,8 +290,9 @@ def _part(graph: Graph, root: Node | None) -> PartNorm | None:
 
 
 def _column(graph: Graph, w: Value) -> tuple[Node | None, int, int]:
-    """Return the softmax that a domain's weights are a column of (None: they are
-    none's), the column, and how many it has.
+    """Return the softmax in which a domain's weights are a column, the column, and the number of its columns.
+
+    The softmax is None for weights that are not from one.
     """
     node, column, width = graph.maker(w), 0, 1
     if node.kind == "Slice":

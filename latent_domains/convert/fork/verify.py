@@ -1,6 +1,6 @@
-"""Runs the fork's net, with reference layers, and ours on the same inputs and compares them.
+"""Run the fork's net, with reference layers, and ours on the same inputs and compare them.
 
-Also makes the deploy net: the part of a test net that computes class scores from an image.
+Also make the deploy net: the part of a test net that computes class scores from an image.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,18 +29,17 @@ class ImageInput:
     shape: tuple[int, ...]
     transform: Transform
     mean_file: str = ""
-    """In place of a mean: the file of a mean for every pixel. It is not read."""
+    """The file of a mean for every pixel, instead of a mean. It is not read."""
 
     def in_words(self) -> str:
-        """Return the input in words, for a prototxt."""
+        """Describe the input, for a prototxt."""
         return in_words(self.shape, self.transform, printable(Path(Path(self.mean_file).name)))
 
 
 def deploy_graph(test: Graph, file: Path) -> tuple[Graph, ImageInput]:
-    """Return the graph from an Input layer of the images to the probabilities of
-    the classes, blob "prob"; and its input.
+    """Return the graph from an Input layer of the images to the class probabilities, blob "prob"; and its input.
 
-    Raises ProgramError if the test net does not tell which blob holds the scores, or what they are computed from.
+    Refuses a test net whose scores, or their inputs, cannot be found.
     """
     scores = _find_scores(test, file)
     used = test.ancestors([scores])
@@ -93,7 +92,7 @@ def _find_images(nodes: Sequence[Node], scores: Value, file: Path) -> tuple[Valu
 
 
 def _images_of(nodes: Sequence[Node], file: Path) -> ImageInput:
-    """Shape and transformation of the images that data layers give."""
+    """Return shape and transformation of the images from data layers."""
     found = {_shape(node.layer) for node in nodes}
     if len(found) != 1 or not all(shape := found.pop()):
         raise ProgramError(
@@ -105,7 +104,7 @@ def _images_of(nodes: Sequence[Node], file: Path) -> ImageInput:
 
 
 def _shape(layer: LayerParameter) -> tuple[int, ...]:
-    """C×H×W of a data layer's images; 0 for what it does not say."""
+    """Return C×H×W of a data layer's images; 0 for a missing number."""
     transform = layer.transform_param
     channels = len(transform.mean_value) if len(transform.mean_value) > 1 else 0
     size = (transform.crop_size, transform.crop_size)
@@ -117,10 +116,9 @@ def _shape(layer: LayerParameter) -> tuple[int, ...]:
 
 
 def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, tuple[Node, ...]] | None = None) -> Graph:
-    """Return the graph with an Input layer in place of each data layer: images
-    (n×C×H×W, ``shape`` without n), labels (n).
+    """Return the graph with an Input layer for each data layer: images (n×C×H×W, ``shape`` without n), labels (n).
 
-    With the ``rows`` of each value, an Input layer has at most NOISE rows, and slice points go with them.
+    With the ``rows`` of each value, an Input layer has at most NOISE rows, and slice points change accordingly.
     """
 
     def few(source: Node) -> int:
@@ -141,7 +139,7 @@ def with_inputs(graph: Graph, shape: Sequence[int], rows: Mapping[Value, tuple[N
 
 
 def random_inputs(graph: Graph, images: ImageInput, classes: int) -> dict[Value, Array]:
-    """Random images and labels for the Input layers of a graph. Images repeat in large batches."""
+    """Return random images and labels for the Input layers of a graph. Images repeat in large batches."""
     rng = np.random.default_rng(0)
     found: dict[Value, Array] = {}
     for node in graph.nodes:
@@ -160,9 +158,9 @@ def compare(
     phase: int,
     batches: Iterable[Mapping[Value, Array]],
 ) -> list[Difference]:
-    """Run both sides on batches of inputs; the largest difference of each value that both have, by our blobs' names.
+    """Run both nets on batches of inputs; return the largest difference of each common value, by our blobs' names.
 
-    ``parameters`` are the blobs of their layers and of ours. Raises ProgramError if two have different shapes.
+    ``parameters`` are the blobs of their layers and of ours.
     """
     sides = []
     for graph, of_layers in zip((theirs, ours), parameters, strict=True):
@@ -190,8 +188,8 @@ def compare(
 
 
 def _measured(values: Array) -> Array:
-    """Return the values that a difference is divided by: their own, for a loss at least 1.
+    """Return the values that a difference is divided by: the expected values, for a loss at least 1.
 
-    The entropy of sure predictions is nearly 0, and would make every difference look large.
+    The entropy of certain predictions is nearly 0, and would make every difference look large.
     """
     return values if values.ndim else np.array([1, values])

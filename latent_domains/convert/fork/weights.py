@@ -1,7 +1,7 @@
 """The fork's names and blobs, and ours: one MDALayer's rows of statistics from the layers of its domains.
 
-Weights load by name. So the layers of a fork's net get the names that our generator (:mod:`latent_domains.nets`) has
-for the same roles; one without a counterpart keeps its own.
+Weights load by name. So the layers of a fork's net get the names of the same roles in our generator
+(:mod:`latent_domains.nets`); one without a counterpart keeps its name.
 """
 
 import re
@@ -67,7 +67,7 @@ def find_names(graph: Graph, groups: Sequence[MDAGroup]) -> Names:
 
 
 def _branch(branch: Sequence[Node], prefix: str) -> dict[str, str]:
-    """Names in a domain prediction branch: of a residual block by the authors' names, else by the order of layers."""
+    """Return names in a domain prediction branch: by the authors' names in a residual block, else by order."""
     names = {node.name: f"{prefix}_{_OF_BRANCH.sub('', node.name)}" for node in branch if _OF_BRANCH.search(node.name)}
     rest = [node for node in branch if node.name not in names]
     learned = [node for node in rest if node.kind in ("Convolution", "InnerProduct")]
@@ -88,8 +88,7 @@ Blobs = dict[str, list[Array]]
 def read_blobs(weights: Path, nets: Sequence[caffe.Net]) -> Blobs:
     """Return the blobs in a caffemodel of the fork, by layer.
 
-    Raises ProgramError if it lacks a layer of the nets, holds one of another shape or one that they have not, or keeps
-    its statistics in the older fork's way.
+    Refuses layers that the nets lack, and statistics in the format of the older fork.
     """
     expected = dict.fromkeys(name for net in nets for name, blobs in net.params.items() if blobs)
     fit = check_weights(weights, nets, list(expected))

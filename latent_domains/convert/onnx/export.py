@@ -36,7 +36,7 @@ from latent_domains.models.onnx_file import MADE_OF, Runtime, with_outputs
 from latent_domains.models.prototxt import for_phase
 
 MEAN = 128
-"""Subtracted from pixels for the comparison alone, if nothing is known of the net's own mean: values of both signs."""
+"""Subtracted from pixels only for the comparison, if the net's own mean is unknown: it gives values of both signs."""
 
 
 def compare(
@@ -50,8 +50,7 @@ def compare(
     """Compare every blob of ``made``, and the outputs of the ``file`` that it was written to, with Caffe's.
 
     ``definition`` is that of ``net``. Inputs are random pixels, one and several at once, and images of a folder, if
-    any, transformed. Returns the largest difference of each. Raises ProgramError if ONNX Runtime
-    refuses the model or the file.
+    any, transformed. Returns the largest difference of each.
     """
     (name,) = net.inputs
     rows, _ = tried(net.blobs[name].shape[1:], images, transform)
@@ -75,7 +74,7 @@ _FOLD = "expected stock layers: fold it first: python -m tools.export"
 
 
 def check_layers(net: NetParameter) -> None:
-    """Raise Refused for a layer that cannot be written whatever its parameters are."""
+    """Raise Refused for a layer that cannot be written with any parameters."""
     for layer in net.layer:
         if layer.type == "Python":
             raise refusal(layer, f"runs {layer.python_param.module}.{layer.python_param.layer}; {_FOLD}")
@@ -86,10 +85,11 @@ def check_layers(net: NetParameter) -> None:
 
 
 def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metadata: Mapping[str, str]) -> ModelProto:
-    """Write a model as ONNX. ``net`` is what Caffe made of it: it knows the blobs' shapes, the input and the outputs.
+    """Write a model as ONNX. ``net`` is the same in Caffe: it knows the blobs' shapes, the input and the outputs.
 
-    Input, outputs and every blob keep their names; a blob that layers change in place has its name in its last state.
-    A layer's last node has the layer's name. The first axis is free. Raises Refused for what has no exact counterpart.
+    Input, outputs and every blob keep their names; a blob that layers change in place has its name in its last state. A
+    layer's last node has the layer's name. The first axis is free. Raises Refused for a layer without an exact
+    counterpart.
     """
     check_layers(model.net)
     entry = _input(net)
@@ -126,7 +126,7 @@ def onnx_model(model: Model, net: caffe.Net, *, producer: str, about: str, metad
 
 
 def _is_idle(layer: LayerParameter) -> bool:
-    """Say whether the layer leaves its blob as it is, in place: it gets no node."""
+    """Say whether the layer does not change its blob, in place: it gets no node."""
     return layer.type == "Dropout" and list(layer.bottom) == list(layer.top)
 
 
@@ -161,11 +161,11 @@ def export_onnx(
     transform: Transform = AS_STORED,
     check: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model of Caffe as the ONNX file ``out``, and print what there is to say about it.
+    """Write a model of Caffe as the ONNX file ``out``, and print notes about it.
 
-    It is compared on pixels transformed so, by default less MEAN.
-    ``check`` is called with the file before it gets its name: if it raises, there is none. Raises ProgramError as
-    :func:`converted` does or, where that is verified, if ONNX Runtime finds something else than Caffe.
+    It is compared on pixels with this ``transform``; the default subtracts MEAN. ``check`` is called with the file
+    before it gets its name: if it raises, nothing is written. Refuses a model without an exact counterpart, or whose
+    results in ONNX Runtime differ from Caffe's, if that is verified.
     """
     check_free(out, force=options.force, inputs=(net, weights))
     made, definition, loaded = converted(net, weights)
@@ -194,8 +194,7 @@ def export_onnx(
 def converted(net: Path, weights: Path) -> tuple[ModelProto, NetParameter, caffe.Net]:
     """Return a model as ONNX, its definition, and the Caffe net with its weights.
 
-    Raises ProgramError naming the file if one is missing, damaged or not the other's, or if the net has a layer with
-    no exact counterpart in ONNX.
+    Refuses a layer without an exact counterpart in ONNX.
     """
     expect_file(net, "a deploy net")
     try:
@@ -225,7 +224,7 @@ def converted(net: Path, weights: Path) -> tuple[ModelProto, NetParameter, caffe
 
 
 def _about(net: Path) -> str:
-    """Return the comment that the prototxt begins with: the converters say in it what the input must be."""
+    """Return the comment at the beginning of the prototxt, in which the converters describe the input."""
     comment = []
     for line in net.read_text().splitlines():
         if not line.startswith("#"):

@@ -1,4 +1,4 @@
-"""A Caffe layer while it is written as ONNX, and the error for layers that have no exact counterpart there."""
+"""A Caffe layer while it is written as ONNX, and the error for layers without an exact counterpart there."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class OnnxGraph:
     def model(
         self, name: str, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto], **fields: Any
     ) -> ModelProto:
-        """Return the whole as a model of OPSET. ``fields`` are more of its own: doc_string, producer_name."""
+        """Return the graph as a model of OPSET. ``fields`` are more fields of it: doc_string, producer_name."""
         return helper.make_model(
             helper.make_graph(self.nodes, name, inputs, outputs, self.constants),
             opset_imports=[helper.make_opsetid("", OPSET)],
@@ -75,7 +75,7 @@ def refusal(layer: LayerParameter, reason: str) -> Refused:
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of a Caffe net with what it reads, what it writes and its parameters.
+    """A layer of a Caffe net with its bottoms, its tops and its parameters.
 
     Its values have their names in the ONNX graph and their shapes in the Caffe net, the batch first.
     """

@@ -14,7 +14,7 @@ from latent_domains.models.model import Array
 
 
 def convolution(layer: Layer) -> None:
-    """A convolution, or the transpose of one.
+    """Write a convolution, or the transpose of one.
 
     Caffe and ONNX share the layout of the weights (out × in/group × h × w; of a transpose in × out/group × h × w) and
     the rule for the output's size.
@@ -40,7 +40,10 @@ def convolution(layer: Layer) -> None:
 
 
 def _dilated(kernel: Array, height: int, width: int) -> Array:
-    """Return a kernel with the zeros of its dilation in it: OpenCV dilates no transposes, and does not say so."""
+    """Return a kernel with the zeros of its dilation in it.
+
+    OpenCV ignores the dilation of transposes without a message.
+    """
     sizes = [(size - 1) * step + 1 for size, step in zip(kernel.shape[2:], (height, width), strict=True)]
     wide = np.zeros((*kernel.shape[:2], *sizes), kernel.dtype)
     wide[:, :, ::height, ::width] = kernel
@@ -48,7 +51,7 @@ def _dilated(kernel: Array, height: int, width: int) -> Array:
 
 
 def inner_product(layer: Layer) -> None:
-    """All axes but the batch's are one row of inputs. Runtimes know a fully connected layer by this form."""
+    """Write a fully connected layer in the form that runtimes know: all axes but the batch's are one row of inputs."""
     param, axes = layer.param.inner_product_param, len(layer.x.shape)
     if layer.axis("axis", param.axis, axes) != 1:
         raise layer.refuse(f"axis {param.axis} of {axes} axes, expected axis 1")
@@ -58,9 +61,9 @@ def inner_product(layer: Layer) -> None:
 
 
 def pooling(layer: Layer) -> None:
-    """Pooling as Caffe's own output size has it: rounded up or down, and clipped.
+    """Write a pooling with Caffe's own output size: rounded up or down, and clipped.
 
-    Runtimes differ in how they round up. Here they need not: the padding at the end is what makes the output of their
+    Runtimes differ in how they round up. Here this does not matter: the padding at the end makes the output of their
     plain rule as large as Caffe's.
     """
     x, y, param = layer.x, layer.y, layer.param.pooling_param
@@ -87,7 +90,7 @@ def pooling(layer: Layer) -> None:
 
 
 def _padded(layer: Layer, images: str, begin: Sequence[int], end: Sequence[int]) -> str:
-    """Images with zeros around them, for an average that counts these.
+    """Return images with zeros around them, for an average that counts these.
 
     Caffe counts the padding and not what is beyond it, ONNX both or none, and OpenCV none.
     """
@@ -97,9 +100,10 @@ def _padded(layer: Layer, images: str, begin: Sequence[int], end: Sequence[int])
 
 
 def lrn(layer: Layer) -> None:
-    """Across channels both divide alpha by how many they sum over, and Caffe's k is ONNX's bias.
+    """Write a local response normalisation; Caffe's k is ONNX's bias.
 
-    Within a channel it is x · (1 + alpha · mean of x² in a window)^-beta, without k; the padding counts.
+    Across channels both divide alpha by the number of channels in the sum. Within a channel it is x · (1 + alpha · mean
+    of x² in a window)^-beta, without k; the padding counts.
     """
     x, param = layer.x.name, layer.param.lrn_param
     if param.norm_region == LRNParameter.ACROSS_CHANNELS:
@@ -114,7 +118,10 @@ def lrn(layer: Layer) -> None:
 
 
 def batch_norm(layer: Layer) -> None:
-    """Caffe stores sums of means and variances with their divisor, which is 0 where nothing was summed."""
+    """Write a BatchNorm.
+
+    Caffe stores sums of means and variances with their divisor, which is 0 if nothing was summed.
+    """
     param = layer.param.batch_norm_param
     if param.HasField("use_global_stats") and not param.use_global_stats:
         raise layer.refuse("use_global_stats: false, expected statistics that do not depend on the batch")
@@ -172,7 +179,7 @@ def _by_image(layer: Layer, axis: int) -> str:
 
 
 def relu(layer: Layer) -> None:
-    """With a slope below 0 where there is one."""
+    """Write a ReLU, with its slope below 0 if it has one."""
     slope = layer.param.relu_param.negative_slope
     if slope:
         layer.last("LeakyRelu", [layer.x.name], alpha=slope)
@@ -181,35 +188,35 @@ def relu(layer: Layer) -> None:
 
 
 def prelu(layer: Layer) -> None:
-    """A slope below 0 for each channel, the second axis, or one for all."""
+    """Write a slope below 0 for each channel, the second axis, or one for all."""
     slopes = layer.blobs[0].reshape(-1, *[1] * (len(layer.x.shape) - 2))
     layer.last("PRelu", [layer.x.name, layer.parameter("slope", slopes)])
 
 
 def elu(layer: Layer) -> None:
-    """alpha · (exp(x) - 1) below 0."""
+    """Write alpha · (exp(x) - 1) below 0."""
     layer.last("Elu", [layer.x.name], alpha=layer.param.elu_param.alpha)
 
 
 def same(op: str) -> Callable[[Layer], None]:
-    """Return the writer of layers that ONNX has without any parameter."""
+    """Return the function for layers that ONNX has without any parameter."""
     return lambda layer: layer.last(op, [layer.x.name])
 
 
 def clip(layer: Layer) -> None:
-    """Values below ``min`` become ``min``, those above ``max`` become ``max``."""
+    """Write a clip: values below ``min`` become ``min``, those above ``max`` become ``max``."""
     param = layer.param.clip_param
     layer.last("Clip", [layer.x.name, layer.number("min", param.min), layer.number("max", param.max)])
 
 
 def softmax(layer: Layer) -> None:
-    """Along any axis but the batch."""
+    """Write a softmax along any axis but the batch."""
     axis = layer.axis("axis", layer.param.softmax_param.axis, len(layer.x.shape))
     layer.last("Softmax", [layer.x.name], axis=axis)
 
 
 def power(layer: Layer) -> None:
-    """(shift + scale · x) ^ power, always as three nodes: it is rare."""
+    """Write (shift + scale · x) ^ power, always as three nodes: it is rare."""
     param = layer.param.power_param
     factor, shift, exponent = (layer.number(what, getattr(param, what)) for what in ("scale", "shift", "power"))
     scaled = layer.before("Mul", [layer.x.name, factor])
@@ -217,7 +224,7 @@ def power(layer: Layer) -> None:
 
 
 def eltwise(layer: Layer) -> None:
-    """Sum with coefficients, product or maximum of bottoms of one shape."""
+    """Write a sum with coefficients, product or maximum of bottoms of one shape."""
     param = layer.param.eltwise_param
     names = [bottom.name for bottom in layer.bottoms]
     if param.operation == EltwiseParameter.SUM:
@@ -237,13 +244,13 @@ def eltwise(layer: Layer) -> None:
 
 
 def concat(layer: Layer) -> None:
-    """Along any axis but the batch."""
+    """Write a concatenation along any axis but the batch."""
     axis = _axis_or(layer, layer.param.concat_param, "concat_dim")
     layer.last("Concat", [bottom.name for bottom in layer.bottoms], axis=axis)
 
 
 def slice_(layer: Layer) -> None:
-    """The sizes of the parts are those of the tops."""
+    """Write a split; the sizes of the parts are those of the tops."""
     axis = _axis_or(layer, layer.param.slice_param, "slice_dim")
     if len(layer.tops) == 1:
         layer.last("Identity", [layer.x.name])
@@ -265,9 +272,9 @@ def crop(layer: Layer) -> None:
 
 
 def arg_max(layer: Layer) -> None:
-    """The places of the ``top_k`` largest values, or the values, along an axis or among all of an image.
+    """Write the indices of the ``top_k`` largest values, or the values, along an axis or among all of an image.
 
-    Of equal values Caffe takes the last first.
+    Of equal values Caffe returns the last one first.
     """
     x, param = layer.x, layer.param.argmax_param
     along = param.HasField("axis")
@@ -293,7 +300,7 @@ def arg_max(layer: Layer) -> None:
 
 
 def reduction(layer: Layer) -> None:
-    """All axes from ``axis`` on become one number, times ``coeff``."""
+    """Reduce all axes from ``axis`` on to one number, times ``coeff``."""
     param = layer.param.reduction_param
     axis = layer.axis("axis", param.axis, len(layer.x.shape))
     rows = _joined(layer, axis)  # OpenCV reduces three axes wrongly
@@ -330,13 +337,13 @@ def _axis_or(layer: Layer, param: Message, old: str) -> int:
 
 
 def flatten(layer: Layer) -> None:
-    """Axes from ``axis`` to ``end_axis`` become one."""
+    """Join the axes from ``axis`` to ``end_axis``."""
     layer.axis("axis", layer.param.flatten_param.axis, len(layer.x.shape))
     _reshape(layer, layer.x, layer.y)
 
 
 def reshape(layer: Layer) -> None:
-    """Any shape that leaves the batch as it is."""
+    """Write any shape that does not change the batch."""
     x, y, param = layer.x, layer.y, layer.param.reshape_param
     start = param.axis if param.axis >= 0 else param.axis + len(x.shape) + 1
     # 0 keeps the batch; -1 is the batch where the rest is as large as an image.
@@ -356,13 +363,13 @@ def _reshape(layer: Layer, x: Value, y: Value) -> None:
 
 
 def identity(layer: Layer) -> None:
-    """Each top is the bottom."""
+    """Make each top equal to the bottom."""
     for top in layer.tops:
         layer.graph.node("Identity", [layer.x.name], [top.name], layer.param.name)
 
 
 def nothing(layer: Layer) -> None:
-    """No node."""
+    """Write no node."""
 
 
 LAYERS = {

@@ -1,4 +1,4 @@
-"""Nets of PyTorch and Lua Torch in Caffe: read without either, and without running anything that is in them.
+"""Nets of PyTorch and Lua Torch in Caffe: read without either, and without running their contents.
 
 ``read``     any of the formats, by content; the tensors of a net, and no others
 ``pth``      torch.save, as a zip and as before, and the restricted unpickler under it

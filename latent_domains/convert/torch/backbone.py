@@ -28,10 +28,7 @@ FOLDER = ROOT / "data" / "weights"
 
 
 def get_weights(network: Network, folder: Path = FOLDER) -> tuple[Pretrained, Path]:
-    """Return a backbone's weights and their file: in their Python package, or at hand in the ``folder``, or fetched.
-
-    Raises ProgramError if they cannot be had.
-    """
+    """Return a backbone's weights and their file: from its Python package, the ``folder``, the mirror or a download."""
     weights = network.weights[0]
     if weights.file.package:
         return weights, in_package(weights.file)
@@ -41,15 +38,16 @@ def get_weights(network: Network, folder: Path = FOLDER) -> tuple[Pretrained, Pa
 
 
 def backbone(network: Network, file: Path) -> Model:
-    """Return the net up to the features. Blocks that the file has beyond the network's are left out."""
+    """Return the net up to the features. Blocks of the file that the network lacks are omitted."""
     net = read_checkpoint(file, head=False)
     values = {name: net.values[name] for name in network.torch.shapes()}
     return folded_model(replace(net, network=network, values=values, own=None), _standardisation(network, file))
 
 
 def folded_model(net: Checkpoint, standardisation: Standardisation) -> Model:
-    """Return the net itself with its BN, and the scale of its pixels, in the
-    convolutions: B, G, R less a mean enter.
+    """Return the net itself with its BN, and the scale of its pixels, in the convolutions.
+
+    Its input is B, G, R minus a mean.
     """
     pixels = usual_pixels(net.network, standardisation)
     folded, conv1 = fold(caffe_model(net, standardisation, pixels), stock=False).model, net.network.torch.units[0].name
@@ -58,7 +56,7 @@ def folded_model(net: Checkpoint, standardisation: Standardisation) -> Model:
 
 
 def backbone_onnx(network: Network, file: Path) -> ModelProto:
-    """:func:`backbone` as ONNX, by Caffe's names; the output is the features."""
+    """Return :func:`backbone` as ONNX, with Caffe's names; the output is the features."""
     model = backbone(network, file)
     return onnx_model(model, load(model), producer=PRODUCER, about=f"{network.title} of {file.name}", metadata={})
 
@@ -66,11 +64,10 @@ def backbone_onnx(network: Network, file: Path) -> ModelProto:
 def feature_backbone(
     network: Network, weights: Pretrained, file: Path, blocks: Sequence[str] | None = None, size: int | None = None
 ) -> OnnxBackbone:
-    """Return the backbone of ``weights``, which are in ``file``: its features are
-    the last average, and statistics of blocks.
+    """Return the backbone with the ``weights`` in ``file``: features are the last average, and statistics of blocks.
 
     These are ``blocks`` (None: the network's early ones). Pictures are resized to ``size`` first (None: they are stored
-    as it takes them). They enter as B, G, R less the mean that the weights were trained with.
+    in the right size). They enter as B, G, R minus the mean of the weights' training.
     """
     return OnnxBackbone(
         backbone_onnx(network, file),
@@ -85,7 +82,7 @@ def feature_backbone(
 
 
 def style_backbone(blocks: Sequence[str] | None = LITE0.backbone.middle, size: int | None = None) -> OnnxBackbone:
-    """Return the backbone by whose statistics of ``blocks`` domains are found; as :func:`feature_backbone`."""
+    """Return the backbone with whose statistics of ``blocks`` domains are found; as :func:`feature_backbone`."""
     return feature_backbone(LITE0, *get_weights(LITE0), blocks, size)
 
 
@@ -108,7 +105,7 @@ _OF_ONNX = ("layer", "early", "size", "crop", "mean", "scale", "order", "name")
 def add_backbone_options(parser: argparse.ArgumentParser, *, features: bool = True) -> argparse._MutuallyExclusiveGroup:
     """Add the options; return the group of those that exclude each other.
 
-    ``features``: whether the program keeps the model's features, or only the means of early blocks.
+    ``features``: whether the program uses the model's features, or only the means of early blocks.
     """
     backbone = parser.add_mutually_exclusive_group()
     backbone.add_argument(
@@ -139,14 +136,14 @@ def add_backbone_options(parser: argparse.ArgumentParser, *, features: bool = Tr
 
 
 def check_backbone_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """End the program if an option describes an ONNX model and there is none."""
+    """End the program if an option describes an ONNX model and none is given."""
     for name in _OF_ONNX:
         if getattr(options, name, None) is not None and not options.onnx:
             parser.error(f"argument --{name}: it describes the model of --onnx")
 
 
 def onnx_backbone(options: argparse.Namespace) -> OnnxBackbone:
-    """Return the backbone in the file of ``--onnx``. Raises ProgramError if it is not as the options say."""
+    """Return the backbone in the file of ``--onnx``. Refuses a model that the other options do not fit."""
     names = [name for name in _OF_ONNX if name != "name"]
     described = {name: value for name in names if (value := getattr(options, name)) is not None}
     model, weights = read_onnx(options.onnx), contents_sha256(options.onnx)
@@ -154,7 +151,7 @@ def onnx_backbone(options: argparse.Namespace) -> OnnxBackbone:
 
 
 def _numbers(text: str) -> tuple[float, ...]:
-    """One number, or one for each of three channels."""
+    """Read one number, or one for each of three channels."""
     try:
         numbers = tuple(map(number, text.split(",")))
     except argparse.ArgumentTypeError:

@@ -1,12 +1,12 @@
-"""A checkpoint's net converted, compared and written: the net itself, and weights that mDA nets begin with.
+"""Convert, compare and write a checkpoint's net: the net itself, and weights that mDA nets begin with.
 
 PyTorch's input is R, G, B from 0 to 1, less a mean and over a standard deviation, x = (p/255 - m)/s, and so is the zero
 that conv1 pads with. Caffe's is B, G, R from 0 to 255, less a mean M and times a scale c, with zeros around it. So
 conv1's channels change their order and are multiplied by σ/s, where σ is the mean of s. Its output is then k = 255·σ·c
-times PyTorch's, so are the mean and the deviation that its BN holds. This is exact where M = 255·m. With another M,
-conv1 gives Σ W c (255·m - M) too much: the mean of its BN, raised by as much, subtracts it again. Only at the border of
-the image something remains, since what is padded with zeros is then M and no longer 255·m. A net that takes B, G, R, as
-CNTK's does, keeps the order of its channels.
+times PyTorch's, so are the mean and the deviation in its BN. This is exact where M = 255·m. With another M, conv1 gives
+Σ W c (255·m - M) too much: the mean of its BN, raised by as much, subtracts it again. Only at the border of the image
+something remains, since what is padded with zeros is then M and no longer 255·m. A net whose input is B, G, R, as
+CNTK's, keeps the order of its channels.
 
 k stays out of conv1's weights, since BN makes their scale meaningless: k times smaller weights would have k times
 larger gradients, and each step of training would change them k² times (some 3,300) as much as in PyTorch.
@@ -44,7 +44,7 @@ from latent_domains.networks.network import STATISTICS, Network, Pretrained, Sta
 
 @dataclass(frozen=True)
 class Converted:
-    """A net in Caffe, and what it takes."""
+    """A net in Caffe, and its input."""
 
     model: Model
     pixels: Transform
@@ -53,9 +53,8 @@ class Converted:
 def verify(reference: TorchNet | OwnNet, nets: Mapping[Path, Converted], pixels: Array, inputs: str) -> None:
     """Run the checkpoint's net and Caffe's on pixels (N×3×H×W; B, G, R, 0 to 255) and print how they agree.
 
-    ``nets`` are the net itself and those with mDA, by the files that are to hold their weights; ``inputs`` names the
-    pixels. The checkpoint's net gets images padded with Caffe's mean. Raises ProgramError naming the file if a net
-    differs.
+    ``nets`` are the net itself and those with mDA, by the files for their weights; ``inputs`` names the pixels. The
+    checkpoint's net gets images padded with Caffe's mean. Refuses a net that differs.
     """
     file, *mda_files = nets
     loaded = {name: load(net.model) for name, net in nets.items()}
@@ -94,17 +93,18 @@ _TRAINED = make_experiment("pacs", "mda")
 
 
 def usual_pixels(network: Network, standardisation: Standardisation) -> Transform:
-    """Return the input with which a checkpoint's own net is exact in Caffe: the
-    network's, or less the checkpoint's mean.
+    """Return the input with which a checkpoint's own net is exact in Caffe.
+
+    That is the network's, or pixels minus the checkpoint's mean.
     """
     return network.pixels.transform if network.pixels else Transform(standardisation.caffe_mean)
 
 
 def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Transform, num_domains: int = 0) -> Model:
-    """Return a net for Caffe that takes ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
+    """Return a net for Caffe whose input is ``pixels``: the checkpoint's own, with BN and, if it has one, the head.
 
-    With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: every one of the
-    domains begins with the checkpoint's statistics.
+    With ``num_domains`` it ends in the features, and mDA replaces every BN but conv1's: each domain begins with the
+    checkpoint's statistics.
     """
     known, layer, classes = net.network.torch, "bn", net.classes
     if num_domains:
@@ -136,8 +136,8 @@ def caffe_model(net: Checkpoint, standardisation: Standardisation, pixels: Trans
 def converted_net(network: Network, layer: str, num_domains: int, classes: int | None) -> NetSpec:
     """Return a network as its weights come from PyTorch, normalised by ``layer``: the deploy net of no experiment.
 
-    conv1 keeps a plain BN. With ``classes`` it ends in their probabilities, and its head is called after their number
-    (fc1000), never like an experiment's classifier; without, in the features.
+    conv1 keeps a plain BN. With ``classes`` it ends in their probabilities, and its head has their number in its name
+    (fc1000), unlike an experiment's classifier; without, it ends in the features.
     """
     n = NetSpec()
     n.data = L.Input(shape={"dim": [1, *input_of(network).shape]})
@@ -149,7 +149,7 @@ def converted_net(network: Network, layer: str, num_domains: int, classes: int |
 
 
 def bn_blobs(mean: Array, variance: Array, num_domains: int = 0) -> list[Array]:
-    """Sums of means and of variances and their divisors: of Caffe's BN or, for domains, of mDA, the same for each."""
+    """Return sums of means and of variances and their divisors: of Caffe's BN or of mDA, the same for each domain."""
     if not num_domains:
         return [mean, variance, np.ones(1, np.float32)]
     return [*(np.tile(row, (num_domains, 1)) for row in (mean, variance)), np.ones(num_domains, np.float32)]
@@ -183,10 +183,10 @@ def convert(
 ) -> None:
     """Read, convert, compare, and write OUT.prototxt and OUT.caffemodel; print how far they agree.
 
-    OUT_mdaD.caffemodel comes with them for each D of ``num_domains``, source and target together. ``mean``, ``std`` and
-    ``channels`` are the standardisation (None: that of published weights, else the network's usual one). ``prefix`` is
-    where the net lies in a training checkpoint (None: the only place). Raises ProgramError if the checkpoint is of an
-    unknown net or not of ``network`` (None: any), if a file to write exists and may not be replaced, or would differ.
+    ``head``: whether the net keeps its classifier. OUT_mdaD.caffemodel is written, too, for each D of ``num_domains``,
+    source and target together. ``mean``, ``std`` and ``channels`` are the standardisation (None: that of published
+    weights, else the network's usual one). ``prefix`` is the net's place in a training checkpoint (None: the only one).
+    Refuses a checkpoint of another net than ``network`` (None: any known one), and a result that differs.
     """
     net_file, weights_file = model_files(out)
     mda_files = {number: converted_file(out, number) for number in num_domains}
@@ -231,13 +231,13 @@ def standardisation_of(network: Network, weights: Pretrained | None) -> Standard
 
 
 def converted_file(out: Path, num_domains: int) -> Path:
-    """Return the caffemodel that nets of so many domains begin from (0: without mDA)."""
+    """Return the caffemodel that nets of this many domains begin from (0: without mDA)."""
     return out.with_name(converted_name(out.name, num_domains))
 
 
 @dataclass(frozen=True)
 class _Noted:
-    """What is known of a caffemodel: its hash, and that of the checkpoint that it was made of."""
+    """The note about a caffemodel: its hash, and that of the checkpoint from which it was made."""
 
     sha256: str
     checkpoint: str
@@ -248,9 +248,8 @@ def convert_once(
 ) -> None:
     """Make OUT's caffemodels that a network's nets of these numbers of domains begin from (0: without mDA).
 
-    They have no classifier. Those that are there and made of this checkpoint stay. Others are written over, after a
-    comparison with the checkpoint's own net. Raises ProgramError if one was changed since it was made and ``force``
-    does not allow to replace it.
+    They have no classifier. Existing ones that were made from this checkpoint are kept. Others are replaced, after a
+    comparison with the checkpoint's own net. ``force`` also replaces one that was changed since it was made.
     """
     of, noted = contents_sha256(checkpoint), _noted(out)
     wanted = [converted_file(out, number) for number in num_domains]
@@ -269,10 +268,9 @@ def convert_once(
 
 
 def is_made_of(file: Path, out: Path, checkpoint: str, *, force: bool = False) -> bool:
-    """Say whether ``file``, one of OUT's caffemodels, is there and, by its note,
-    was made of the checkpoint of this hash.
+    """Say whether ``file``, one of OUT's caffemodels, exists and, by its note, was made from this ``checkpoint``.
 
-    A file that was changed since is an error (ProgramError); with ``force`` the answer is no.
+    ``checkpoint`` is a hash. Refuses a file that was changed since; with ``force`` the answer is no.
     """
     noted = _noted(out).get(file.name)
     if not file.is_file() or noted is None:
@@ -292,6 +290,6 @@ def _note(out: Path) -> Path:
 
 
 def _noted(out: Path) -> dict[str, _Noted]:
-    """Return what the note says of OUT's caffemodels, by their names."""
+    """Return the notes about OUT's caffemodels, by their names."""
     note = _note(out)
     return checked(dict[str, _Noted], read_json(note), str(note)) if note.is_file() else {}

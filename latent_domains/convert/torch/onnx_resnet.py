@@ -1,8 +1,8 @@
-"""ResNets of ONNX files with separate BN nodes: CNTK's, the model zoo's, and what PyTorch exports for training.
+"""ResNets in ONNX files with separate BN nodes: CNTK's, the model zoo's, and PyTorch's exports for training.
 
 The graph is walked from its input to its output: what a node is follows from what it computes, not from its name. Each
-node must be one of a ResNet's, with the attributes of Torch's, and none may be left over. So the tensors get the names
-that they have in torchvision's state dicts.
+node must be one of a ResNet's, with the attributes of Torch's, and none may be left over. So the tensors get their
+names in torchvision's state dicts.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from latent_domains.networks.network import EPS, STATISTICS, CheckpointError
 from latent_domains.networks.resnet import RESNET18, STAGES, basic_blocks, blocks
 
 OPSETS = (7, onnx.defs.onnx_opset_version())
-"""The oldest and the newest operator set that are read: BatchNormalization was another before."""
+"""The oldest and the newest operator set that are read: before, BatchNormalization was different."""
 
 _KINDS = {(3, 3): "two 3×3", (1, 3, 1): "1×1, 3×3 and 1×1"}
 
@@ -33,7 +33,7 @@ _APART = (
 )
 
 _SAME = ("Identity", "Dropout")
-"""What they make is what they read."""
+"""Operators whose output is their input."""
 
 _SHAPING = ("Flatten", "Reshape", "Squeeze")
 
@@ -47,9 +47,7 @@ class OnnxNet:
     size: tuple[int, int]
 
     def forward(self, inputs: Array) -> dict[str, Array]:
-        """Return the stem, every block, the features and the scores of inputs
-        (N×3×H×W), as many at a time as the file has.
-        """
+        """Return the stem, every block, the features and the scores of inputs (N×3×H×W), in the file's batch size."""
         ((name, (fixed, *_)),) = self.runtime.inputs.items()
         count, batch = len(inputs), fixed if isinstance(fixed, int) and fixed > 0 else 1
         filled = inputs[np.arange(-(-count // batch) * batch) % count]
@@ -64,7 +62,7 @@ class OnnxNet:
 
 @dataclass(eq=False)
 class _Node:
-    """A node that computes: what it reads, as what makes it, and its first output."""
+    """A node that computes: its inputs, as nodes that make them, and its first output."""
 
     op: str
     name: str
@@ -76,16 +74,13 @@ class _Node:
         return f"{escaped(self.name or self.output)} ({escaped(self.op)})"
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a number. Raises CheckpointError if it is anything else."""
+        """Return an attribute that is a number. Raises CheckpointError for anything else."""
         if isinstance(found := self.attributes.get(name, default), int | float):
             return found
         raise CheckpointError(f"{self}: {name} is {escaped(str(found))}, expected a number")
 
     def numbers(self, name: str, default: Sequence[int]) -> list[int]:
-        """Return an attribute of as many whole numbers as ``default`` has.
-
-        Raises CheckpointError if it is anything else.
-        """
+        """Return an attribute of as many whole numbers as ``default`` has. Raises CheckpointError for anything else."""
         found = self.attributes.get(name, default)
         if isinstance(found, list | tuple) and len(found) == len(default) and all(0 <= n <= 4096 for n in found):
             return list(found)
@@ -111,7 +106,7 @@ class _Unit:
 
 @dataclass
 class _Walk:
-    """A graph on the way from its input to its output."""
+    """A graph during the walk from its input to its output."""
 
     model: ModelProto
     tensors: dict[str, NDArray] = field(default_factory=dict)
@@ -147,7 +142,7 @@ class _Walk:
             self.constants[node.output[0]] = value.t
 
     def _take_same(self, node: NodeProto, constant: str) -> None:
-        """A constant by another name, or transposed, as PyTorch writes the weights of a classifier without a bias."""
+        """Add a constant with another name, or transposed, as PyTorch writes a classifier's weights without a bias."""
         name = node.output[0]
         self.constants[name] = self.constants[constant]
         if node.op_type == "Transpose" and constant in self.turned:
@@ -176,7 +171,7 @@ class _Walk:
     def array(self, node: _Node, place: int) -> NDArray | None:
         """Return a constant that a node reads; None if it reads nothing there.
 
-        Raises CheckpointError if it is no constant.
+        Raises CheckpointError for anything else.
         """
         name = node.inputs[place] if place < len(node.inputs) else ""
         if not name:
@@ -191,7 +186,7 @@ class _Walk:
         return self._transposed(self.turned[name], values) if name in self.turned else values
 
     def use(self, node: _Node) -> _Node:
-        """Take a node from those that are left."""
+        """Remove a node from those that are left."""
         if node not in self.left:
             raise CheckpointError(f"{node} is reached on two ways, expected a ResNet")
         self.left.remove(node)
@@ -258,7 +253,7 @@ class _Walk:
         return pool.output, _moved(pool, 3, conv1.size)
 
     def block(self, x: str, size: tuple[int, int]) -> tuple[list[_Unit], _Unit | None, str]:
-        """Walk over a residual block: its convolutions, that of its shortcut, and what it makes."""
+        """Walk over a residual block; return its convolutions, that of its shortcut, and its output."""
         readers = self.readers[x]
         chains = [self._chain(node, size) for node in readers if node.op == "Conv"]
         adds = [node for node in readers if node.op in ("Add", "Sum")]
@@ -274,7 +269,7 @@ class _Walk:
         return units, shortcut and shortcut[0], relu.output
 
     def _chain(self, node: _Node, size: tuple[int, int]) -> tuple[list[_Unit], _Node]:
-        """Convolutions with ReLU between them, and the sum that they end in."""
+        """Walk over convolutions with ReLU between them; return them and the sum at their end."""
         units = [self.unit(node, size)]
         while (reader := self._after(units[-1])).op == "Relu":
             self.use(reader)
@@ -352,7 +347,7 @@ class _Walk:
             self.next(x, "the scores", "Softmax")
 
     def _shaped(self, x: str) -> str:
-        """Walk over what only changes the shape."""
+        """Walk over nodes that only change the shape."""
         while [node.op in _SHAPING for node in self.readers[x]] == [True]:
             node = self.use(self.readers[x][0])
             for name in node.inputs[1:]:
@@ -361,7 +356,7 @@ class _Walk:
         return x
 
     def _use_ancestors(self, name: str) -> None:
-        """Take what only a shape is made by: of PyTorch's ``view(x.size(0), -1)``."""
+        """Remove the nodes that only compute a shape: those of PyTorch's ``view(x.size(0), -1)``."""
         maker = self.makers.get(name)
         if maker in self.left and maker.op in ("Shape", "Gather", "Unsqueeze", "Concat", "Slice", "Cast"):
             self.use(maker)
@@ -372,7 +367,7 @@ class _Walk:
 def read(model: ModelProto, where: str) -> tuple[dict[str, NDArray], OnnxNet]:
     """Return the tensors of a ResNet, by torchvision's names, and the net as its file ``where`` computes it.
 
-    Raises CheckpointError naming the node that is none of a ResNet's.
+    Raises CheckpointError naming a node that no ResNet has.
     """
     opset = next((one.version for one in model.opset_import if one.domain in ("", "ai.onnx")), 0)
     if not OPSETS[0] <= opset <= OPSETS[1]:
@@ -413,7 +408,7 @@ def _title(node: NodeProto) -> str:
 
 
 def _input(model: ModelProto, constants: Mapping[str, TensorProto]) -> tuple[str, tuple[int, int]]:
-    """Return the name of the only input, and height and width of what it takes: the network's where they are free."""
+    """Return the name of the only input, and its height and width: the network's if they are free."""
     inputs = [one for one in model.graph.input if one.name not in constants]
     if len(inputs) != 1:
         raise CheckpointError(
@@ -429,7 +424,7 @@ def _input(model: ModelProto, constants: Mapping[str, TensorProto]) -> tuple[str
 
 
 def _moved(node: _Node, kernel: int, size: tuple[int, int]) -> tuple[int, int]:
-    """Return the size of what a window makes of maps of ``size``, if it reads the pixels that Torch's does.
+    """Return the output size of a window on maps of ``size``, if it reads the pixels that Torch's does.
 
     Torch pads by half a window on all sides, and rounds down; at even sizes one pixel less below and right reads the
     same. Raises CheckpointError if a window reads others.

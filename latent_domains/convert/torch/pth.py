@@ -1,12 +1,11 @@
 """Files of ``torch.save``: zip archives (PyTorch 1.6 and later) and, before, pickles with storages after them.
 
-The pickle holds what was saved and refers to storages by key. In the archive each storage is a member. In the old
-format the pickle is the fourth of five: magic number, protocol, system, what was saved, the storages' keys. The
+The pickle contains the saved object and refers to storages by key. In the archive each storage is a member. In the old
+format the pickle is the fourth of five: magic number, protocol, system, the saved object, the storages' keys. The
 storages follow in the order of the keys, each after its number of numbers.
 
 Nothing that a pickle names is imported, and nothing of it runs. A table has the few names that tensors in dicts need.
-Anything else, as the options of a training program beside its tensors, becomes an :class:`Unknown` that keeps nothing
-and does nothing.
+Anything else, such as the options of a training program, becomes an :class:`Unknown` without contents or effects.
 """
 
 import io
@@ -25,14 +24,14 @@ from latent_domains.convert.torch.tensors import KINDS, LARGEST, MOST_AXES, esca
 from latent_domains.networks.network import CheckpointError
 
 _STORAGES = {f"{name}Storage": dtype for dtype, (name, _) in KINDS.items()}
-"""Kind of the numbers in each class of storage of the module ``torch``."""
+"""Type of the numbers in each class of storage of the module ``torch``."""
 
 MakeStorage = Callable[[str, np.dtype, int], NDArray]
-"""Returns the numbers of a storage, given its key, their kind and how many there are."""
+"""Returns the numbers of a storage, given its key, their type and their number."""
 
 
 class _Dict(dict):
-    """In place of an OrderedDict. A state dict carries versions of its modules as an attribute: not needed here."""
+    """Replaces an OrderedDict. A state dict has versions of its modules as an attribute, which is not needed here."""
 
     __slots__ = ()
 
@@ -41,7 +40,7 @@ class _Dict(dict):
 
 
 class Unknown:
-    """An object of a class that is not known here, whose name its own class has. It takes what a pickle gives it."""
+    """An object of an unknown class, whose name its own class has. It accepts and drops what a pickle gives it."""
 
     __slots__ = ()
 
@@ -58,13 +57,13 @@ class Unknown:
         pass
 
     def add(self, *_: object) -> None:
-        """Take one thing or several, as lists and sets do."""
+        """Accept one thing or several, as lists and sets do."""
 
     append = extend = add
 
 
 class _NumpyKind(Unknown):
-    """In place of a dtype of NumPy's: its code, as f4, and the order of its bytes."""
+    """Replaces a dtype of NumPy: its code, as f4, and the order of its bytes."""
 
     __slots__ = ("code", "order")
 
@@ -79,7 +78,7 @@ class _NumpyKind(Unknown):
 
 
 class NumpyArray(Unknown):
-    """In place of an array of NumPy's: its numbers, None if they are of no kind that weights have."""
+    """Replaces an array of NumPy: its numbers, None if weights never have their type."""
 
     __slots__ = ("values",)
 
@@ -135,7 +134,7 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, pid: Any) -> Any:
         """Return the storage of a persistent id ``("storage", class, key, device, size, …)``, or the class of a module.
 
-        A storage of numbers that weights never are (complex, quantised, 8-bit floats) is :class:`Unknown`.
+        A storage of numbers that weights never have (complex, quantised, 8-bit floats) is :class:`Unknown`.
         """
         match pid:
             case ("module", kind, *_):  # beside its source code, as old PyTorch kept whole models
@@ -149,9 +148,9 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _check_memo(file: BinaryIO) -> None:
-    """Raise CheckpointError for a place in the memo that no pickle of this length has; leave ``file`` where it stood.
+    """Raise CheckpointError for an index in the memo that no pickle of this length has; ``file`` keeps its position.
 
-    The unpickler fills its table up to that place: one wrong bit could take all memory.
+    The unpickler fills its table up to that index: one wrong bit could fill all memory.
     """
     start = file.tell()
     for opcode, number, position in pickletools.genops(file):
@@ -170,7 +169,7 @@ def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> NDA
 
 
 def _of_type(rebuild: Any, _: Any, arguments: Any, *__: Any) -> Any:
-    """Return a tensor of a subclass, or with attributes: as ``rebuild`` makes it, one of the functions here."""
+    """Return a tensor of a subclass, or with attributes, as ``rebuild`` makes it: one of the functions here."""
     return rebuild(*arguments) if isinstance(rebuild, partial) else Unknown()
 
 
@@ -216,7 +215,7 @@ def read_zip(data: bytes) -> Any:
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Contents of a member. PyTorch never compresses: what does could be of any size."""
+    """Return the contents of a member. PyTorch never compresses: a compressed one could be of any size."""
     try:
         info = archive.getinfo(name)
         if info.compress_type != zipfile.ZIP_STORED:
@@ -245,7 +244,7 @@ def read_legacy(data: bytes) -> Any:
     storages: dict[str, NDArray] = {}
 
     def storage(key: str, dtype: np.dtype, size: int) -> NDArray:
-        """Room for the numbers, which come later in the file."""
+        """Return room for the numbers, which come later in the file."""
         if size * dtype.itemsize > len(data):
             raise CheckpointError(f"truncated: {len(data)} bytes, expected storage {escaped(key)} of {size} numbers")
         return storages.setdefault(key, np.empty(size, dtype))

@@ -1,7 +1,7 @@
-"""Reads checkpoints of PyTorch and Lua Torch, and ONNX files. The format is known by the file's contents.
+"""Read checkpoints of PyTorch and Lua Torch, and ONNX files. The file's contents decide the format.
 
 Programs wrap a net in modules (``module.``, ``backbone.``, ``featurizer.network.``) and its state dict in a dict of
-other things. The keys of such dicts are taken for the first parts of a name: ``state_dict.module.conv1.weight``.
+other things. The keys of such dicts become the first parts of a name: ``state_dict.module.conv1.weight``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,12 +35,12 @@ class Checkpoint:
 
     network: Network
     classes: int | None
-    """None where the head is not wanted."""
+    """None without the head."""
     values: Values
     notes: tuple[str, ...] = ()
     """Notes for the user."""
     own: OnnxNet | None = None
-    """The net as its file computes it, if the file holds more than tensors."""
+    """The net as its file computes it, if the file has more than tensors."""
 
 
 Tensors = Mapping[str, NDArray]
@@ -48,14 +48,15 @@ Tensors = Mapping[str, NDArray]
 _MARKS = tuple(dict.fromkeys(network.torch.mark for network in NETWORKS.values() if network.torch))
 
 _DEEPEST = 8
-"""Dicts within dicts that are looked through."""
+"""How deep dicts within dicts are read."""
 
 _MOST = 10**6
-"""Dicts and tensors that are looked at: dicts that hold the same dict many times make billions of a few lines."""
+"""The most dicts and tensors that are read: dicts that contain the same dict many times turn a few lines into billions.
+"""
 
 
 def named_tensors(saved: Any) -> dict[str, NDArray]:
-    """Return all tensors in a saved object by their names, which begin with the keys of the dicts that they lie in.
+    """Return all tensors in a saved object by their names, which begin with the keys of the dicts around them.
 
     Raises CheckpointError if there are none.
     """
@@ -80,7 +81,7 @@ def named_tensors(saved: Any) -> dict[str, NDArray]:
 
 
 def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the dicts and tensors in dicts of dicts by their names; a dict comes before what it holds."""
+    """Yield the dicts and tensors in dicts of dicts by their names; a dict comes before its contents."""
     if isinstance(value, NumpyArray):
         value = value.values
     if name and isinstance(value, dict | np.ndarray):
@@ -92,11 +93,10 @@ def _walk(value: Any, name: str, within: frozenset[int]) -> Iterator[tuple[str, 
 
 
 def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDArray], tuple[str, ...]]:
-    """Return the tensors of the net that lies below ``prefix`` (None: the only one),
-    by its own names; and notes for the user.
+    """Return the tensors of the net below ``prefix`` (None: the only one), by its own names; and notes for the user.
 
-    Where several prefixes have the same tensors, any serves. Without a known net, all tensors are returned. Raises
-    CheckpointError if nets below several prefixes differ, or if none lies below ``prefix``.
+    If several prefixes have the same tensors, any of them is used. Without a known net, all tensors are returned.
+    Raises CheckpointError if nets below several prefixes differ, or if there is none below ``prefix``.
     """
     nets = {found: _below(tensors, found) for found in _prefixes(tensors)}
     if prefix is not None:
@@ -120,7 +120,7 @@ def find_net(tensors: Tensors, prefix: str | None = None) -> tuple[dict[str, NDA
 
 
 def _prefixes(tensors: Tensors) -> dict[str, None]:
-    """Return what stands before the marks of known nets, in the order of the tensors."""
+    """Return the prefixes of the marks of known nets, in the order of the tensors."""
     found = [name.removesuffix(mark) for name in tensors for mark in _MARKS if name.endswith(mark)]
     return dict.fromkeys(prefix for prefix in found if not prefix or prefix.endswith("."))
 
@@ -130,7 +130,7 @@ def _below(tensors: Tensors, prefix: str) -> dict[str, NDArray]:
 
 
 def _is_whole(net: Tensors) -> bool:
-    """Say whether all tensors of the network, but a classifier, are there."""
+    """Say whether all tensors of the network, except a classifier's, are there."""
     try:
         return net.keys() >= find_network(net).torch.shapes().keys()
     except CheckpointError:
@@ -154,10 +154,7 @@ _SAFETENSORS = {name: dtype for dtype, (_, name) in KINDS.items()}
 
 
 def read_checkpoint(path: Path, *, head: bool, prefix: str | None = None) -> Checkpoint:
-    """Return the net in a checkpoint of any of the formats, below ``prefix``; without ``head``, all but its classifier.
-
-    Raises ProgramError naming the file if it is missing, damaged, of another format or of an unknown net.
-    """
+    """Return the net in a checkpoint of any format, below ``prefix``; without ``head``, all but its classifier."""
     expect_file(path, "a checkpoint")
     try:
         data = read_bytes(path)

@@ -1,4 +1,4 @@
-"""A checkpoint's net as PyTorch computes it, made from its tensors alone. Caffe's results are compared with it.
+"""A checkpoint's net as PyTorch computes it, made only from its tensors, for comparison with Caffe's results.
 
 It runs in ONNX Runtime and shares nothing with the nets and weights that are made for Caffe: its tensors are the
 checkpoint's, its input is R, G, B, and it pads the image before it normalises it.
@@ -33,7 +33,7 @@ class TorchNet:
     pads: tuple[int, int]
 
     def run(self, pixels: Array, border: Sequence[float] | None = None) -> dict[str, Array]:
-        """Every output for ``pixels`` (N×3×H×W; B, G, R, 0 to 255): of the stem, of all blocks, features and scores.
+        """Return every output for ``pixels`` (N×3×H×W; B, G, R, 0 to 255): the stem, all blocks, features and scores.
 
         ``border`` is the colour (B, G, R) around the image that the first convolution reads: by default the
         checkpoint's mean, which becomes the zeros that PyTorch pads with.
@@ -62,7 +62,7 @@ class OwnNet:
         return self.rebuilt.head
 
     def run(self, pixels: Array, border: Sequence[float] | None = None) -> dict[str, Array]:
-        """As :meth:`TorchNet.run`."""
+        """Do the same as :meth:`TorchNet.run`."""
         standardisation = self.rebuilt.standardisation
         if border is not None and tuple(border) != standardisation.caffe_mean:
             return self.rebuilt.run(pixels, border)
@@ -71,14 +71,14 @@ class OwnNet:
 
 
 def _entering(pixels: NDArray, standardisation: Standardisation) -> Array:
-    """Pixels (N×3×H×W; B, G, R, 0 to 255) as the checkpoint's net takes them."""
+    """Return pixels (N×3×H×W; B, G, R, 0 to 255) as input of the checkpoint's net."""
     mean, std = (np.array(values).reshape(1, 3, 1, 1) for values in (standardisation.mean, standardisation.std))
     normalised = ((pixels[:, ::-1] / 255 - mean) / std).astype(np.float32)
     return normalised[:, ::-1] if standardisation.channels == "BGR" else normalised
 
 
 class TorchGraph:
-    """The graph of a checkpoint's net, while it is made. What is given Caffe's name for it is an output.
+    """The graph of a checkpoint's net, while it is made. Values that get Caffe's names are outputs.
 
     ``values`` are the checkpoint's tensors.
     """
@@ -90,7 +90,7 @@ class TorchGraph:
         self._constants = {name: self._graph.constant(name, array) for name, array in net.values.items()}
 
     def node(self, op: str, inputs: Sequence[str], output: str | None = None, **attributes: object) -> str:
-        """Add a node; what it writes has the name ``output``, or one of its own."""
+        """Add a node; its output has the name ``output``, or its own."""
         written = self._graph.new_value(output or f"{op} of {inputs[0]}")
         self._outputs += [written] if output else []
         self._graph.node(op, inputs, [written], written, **attributes)
@@ -107,7 +107,7 @@ class TorchGraph:
         group: int = 1,
         output: str | None = None,
     ) -> str:
-        """Return a convolution, padded by so many pixels above and left, and below and right; and its BN.
+        """Add a convolution, padded by ``pads`` pixels above and left, and below and right; and its BN.
 
         The one that reads "data" is padded outside of the graph, with any colour.
         """
@@ -123,7 +123,7 @@ class TorchGraph:
         return self.node("Relu", [x], output)
 
     def relu6(self, x: str, output: str | None = None) -> str:
-        """ReLU, and at most 6."""
+        """Add a ReLU with a maximum of 6."""
         bounds = [self._graph.constant(f"bound {bound}", np.array(bound, np.float32)) for bound in (0, 6)]
         return self.node("Clip", [x, *bounds], output)
 

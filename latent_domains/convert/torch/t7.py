@@ -91,7 +91,7 @@ _CONVOLUTIONS = f"{_UNIT}( ReLU {_UNIT}){{1,2}}"
 """The classes of the modules in each container, as patterns."""
 
 _ROUNDING = 1e-5
-"""How far an inverse standard deviation may go beyond eps^-½, as a part of it: it is a running average in float32."""
+"""How far an inverse standard deviation may exceed eps^-½, as a share of it: it is a running average in float32."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class _Module:
     fields: dict[bytes, Any]
 
     def modules(self, pattern: str) -> list["_Module"]:
-        """Return the modules in it. Raises CheckpointError unless their classes are as the ``pattern`` says."""
+        """Return the modules in it. Raises CheckpointError unless their classes match the ``pattern``."""
         found = self.fields.get(b"modules")
         count = len(found) if isinstance(found, dict) else 0
         modules = [_module(found.get(place), f"{self.name}.{place}") for place in range(1, count + 1)]
@@ -135,7 +135,7 @@ class _Module:
 
 
 def state_dict(root: Any) -> dict[str, NDArray]:
-    """Tensors by torchvision's names. Raises CheckpointError naming the module that is not as in fb.resnet.torch."""
+    """Return tensors by torchvision's names. Raises CheckpointError for a module that is not as in fb.resnet.torch."""
     tensors: dict[str, NDArray] = {}
     convolution, bn, _, pooling, *stages, average = (modules := _module(root, "the net").modules(_NET))[:9]
     _add_unit(tensors, convolution, bn, "conv1", "bn1", stride=2, pad=3)
@@ -166,7 +166,7 @@ def _add_block(tensors: dict[str, NDArray], block: _Module, name: str, *, stride
 def _add_unit(
     tensors: dict[str, NDArray], convolution: _Module, module: _Module, name: str, bn: str, *, stride: int, pad: int
 ) -> None:
-    """A convolution and its BN. A bias before the BN only shifts the mean that it subtracts."""
+    """Add a convolution and its BN. A bias before the BN only shifts the mean that it subtracts."""
     _check(convolution, dW=stride, dH=stride, padW=pad, padH=pad, groups=1)
     weights, mean = convolution.tensor("weight"), module.tensor("running_mean")
     if weights.ndim == 2:  # as SpatialConvolutionMM keeps them, and nn for a while
@@ -208,7 +208,7 @@ def _variance(bn: _Module) -> NDArray[np.float64]:
 
 
 def _check(module: _Module, **expected: int) -> None:
-    """Raise CheckpointError if a field is not as expected. One that is not there has the value Lua Torch gives it."""
+    """Raise CheckpointError if a field is not as expected. A missing field has Lua Torch's default."""
     for field, value in expected.items():
         found = module.number(field, {"padW": 0, "padH": 0, "groups": 1}.get(field))
         if found != value:

@@ -1,4 +1,4 @@
-"""Numbers as checkpoints store them: their kinds, and tensors as parts of a storage."""
+"""Numbers as checkpoints store them: their types, and tensors as parts of a storage."""
 
 from collections.abc import Sequence
 from math import prod
@@ -25,22 +25,22 @@ KINDS = {
         ("bool", "Bool", "BOOL"),
     )
 }
-"""The kinds of numbers, with their names in both Torches (``FloatStorage``) and in safetensors."""
+"""The types of numbers, with their names in both Torches (``FloatStorage``) and in safetensors."""
 
 MOST_AXES = 8
-"""Of a tensor: far beyond those of weights."""
+"""The most axes of a tensor: far more than weights have."""
 
 LARGEST = 2**63 - 1
-"""The largest size, stride and offset: PyTorch, Lua Torch and NumPy keep them in 64 bits."""
+"""The largest size, stride and offset: PyTorch, Lua Torch and NumPy store them in 64 bits."""
 
 _LONGEST = 200
-"""Characters of one name from a file."""
+"""The most characters of one name from a file."""
 
 
 def escaped(text: str | bytes) -> str:
     """Return a text from a file for a message: cut if it is long, control characters escaped.
 
-    Protocol Buffers give a text that is no UTF-8 as bytes.
+    Protocol Buffers return a text that is not UTF-8 as bytes.
     """
     text = text if isinstance(text, str) else text.decode(errors="replace")
     cut = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:_LONGEST])
@@ -50,7 +50,7 @@ def escaped(text: str | bytes) -> str:
 def strided(storage: NDArray, offset: int, shape: Sequence[int], strides: Sequence[int]) -> NDArray:
     """Return the part of ``storage`` (1-D) that begins at ``offset``, with ``strides`` counted in numbers.
 
-    Raises CheckpointError unless all of it lies within the storage, and no larger than it.
+    Raises CheckpointError unless all of it is within the storage, and is not larger.
     """
     if len(shape) > MOST_AXES:
         raise CheckpointError(f"a tensor of {len(shape)} axes, expected at most {MOST_AXES}")
