@@ -4,7 +4,7 @@
     python -m tools.pages --check               write nothing; an error if a page is not as it would be written
     python -m tools.pages results/branch.md     one page
 
-A table stands between <!-- from results/NAME: … --> and <!-- end -->; docs/extending.md shows how.
+A table stands between <!-- from results/NAME: … --> and <!-- end -->; latent_domains/tables/pages.py shows how.
 """
 
 if __name__ == "__main__":
