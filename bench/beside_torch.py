@@ -33,10 +33,10 @@ _ROUNDS = 2
 """The fewest rounds."""
 
 _TURN = 0.3
-"""The least seconds of a turn; a shorter step is repeated."""
+"""The shortest turn in seconds; a shorter step is repeated."""
 
 _SETTLE = 0.05
-"""Seconds between two turns: until then threads that spin while they wait have gone to sleep."""
+"""Seconds between two turns, in which threads that spin while they wait go to sleep."""
 
 _NETS = (
     ("digits", "plain", 1.0),
@@ -46,7 +46,7 @@ _NETS = (
     ("lite0", "plain", 0.3),
     ("lite0-128", "plain", 0.3),
 )
-"""Net; what PyTorch has in place of mDA (one BN of all images, or a weighted BN a domain); goal on two threads."""
+"""Net; what PyTorch has instead of mDA (one BN of all images, or a weighted BN per domain); goal on two threads."""
 
 _NETS_ON_A_GPU = (
     ("digits", "plain", None),
@@ -63,7 +63,7 @@ _GPU_STEPS = 10
 
 
 def has_torch() -> bool:
-    """Say whether PyTorch is installed. These rows need it, the project does not."""
+    """Say whether PyTorch is installed. Only these rows need it."""
     return importlib.util.find_spec("torch") is not None
 
 
@@ -109,7 +109,7 @@ def _row(net: str, norm: str, ending: str, goal: float | None, where: Where) -> 
 
 @dataclass(frozen=True)
 class Best:
-    """A step's least seconds over its turns, and its least CPU seconds (of all threads)."""
+    """A step's fewest seconds over its turns, and its fewest CPU seconds (of all threads)."""
 
     seconds: float
     cpu: float
@@ -125,12 +125,12 @@ def _measure(net: str, norm: str, where: Where, extent: Extent) -> Measured:
 
 
 def _ms(seconds: float, where: Where) -> str:
-    """Of one iteration."""
+    """Format the time of one iteration."""
     return f"{1e3 * seconds / where.steps:.1f} ms"
 
 
 def _caffe(settings: Mapping[str, Any], where: Where) -> Step:
-    """Solver iterations of a committed training net on random images in memory."""
+    """Return solver iterations of a committed training net on random images in memory."""
     wait = None
     if where.gpu is not None:
         import caffe
@@ -159,7 +159,7 @@ def _torch(settings: Mapping[str, Any], plain: bool, where: Where) -> Step:
 
 
 def twin_and_inputs(settings: Mapping[str, Any], plain: bool, device: str) -> "tuple[TorchTwin, dict[str, Tensor]]":
-    """PyTorch's twin of the training net with these settings, and the net's inputs, both on the device."""
+    """Return PyTorch's twin of the training net with these settings, and the net's inputs, both on the device."""
     import torch
 
     from bench.torch_net import TorchTwin
@@ -205,7 +205,7 @@ def take_turns(
 
 @contextmanager
 def _environment(threads: int, variables: Mapping[str, str], *, ours: bool) -> Iterator[None]:
-    """The environment in which a side's process starts. Only ours keeps OMP_WAIT_POLICY of env.sh."""
+    """Set the environment in which a side's process starts. Only ours keeps OMP_WAIT_POLICY of env.sh."""
     before = dict(os.environ)
     try:
         os.environ.update(environment(threads) | {"GLOG_minloglevel": "2"} | variables)

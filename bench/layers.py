@@ -14,12 +14,13 @@ from latent_domains.common.wording import by
 
 
 class _LayerBench:
-    """Layers that all read the same random x, and mDA layers the same w. Each of ``steps`` is forward and backward
-    of one layer alone.
+    """Layers that all read the same random x; mDA layers also read the same w.
+
+    Each of ``steps`` is forward and backward of only one layer.
     """
 
     def __init__(self, shape: Shape, domains: Mapping[str, int | None]) -> None:
-        """``domains`` has a layer for each name: mDA with so many domains, or Caffe's BatchNorm (None)."""
+        """Make a layer for each name in ``domains``: mDA with that many domains, or Caffe's BatchNorm (None)."""
         spec = caffe.NetSpec()
         spec.x = caffe.layers.Input(shape=[{"dim": list(shape)}])
         for name, d in domains.items():
@@ -50,12 +51,15 @@ class _LayerBench:
 
 
 def _mda_and_batch_norm(shape: Shape) -> dict[str, Step]:
-    """mDA with D = 3 and Caffe's BatchNorm."""
+    """Return steps of mDA with D = 3 and of Caffe's BatchNorm."""
     return _LayerBench(shape, {"BatchNorm": None, "mDA": 3}).steps
 
 
 def _mda_and_copies(shape: Shape, device: TimedDevice) -> dict[str, Step]:
-    """mDA, and copies: mDA reads or writes eight arrays of x's size, each copy reads one and writes one."""
+    """Return steps of mDA, and copies.
+
+    mDA reads or writes eight arrays of x's size; a copy reads one and writes one.
+    """
     bench = _LayerBench(shape, {"mDA": 3})
     copy = device.make_copy(4 * bench.net.blobs["x"].count)
 
@@ -67,7 +71,7 @@ def _mda_and_copies(shape: Shape, device: TimedDevice) -> dict[str, Step]:
 
 
 def _iterations(name: str, extent: Extent) -> dict[str, Step]:
-    """Training iterations of a net with mDA and of the same with BatchNorm in its place."""
+    """Return training iterations of a net with mDA and of the same net with BatchNorm instead."""
     settings = training.settings(name, smallest=extent.smallest)
     nets = {"mDA": True, "BatchNorm": False}
     return {name: training.iteration(training.net_in_memory(with_mda=mda, **settings)) for name, mda in nets.items()}
@@ -81,7 +85,7 @@ _ON_A_GPU: tuple[Shape, ...] = ((48, 64, 112, 112), (48, 64, 56, 56), (48, 512, 
 def cpu_rows() -> list[SpeedRow]:
     """Return the rows of the layers on a CPU.
 
-    Behind convolutions the goal of BatchNorm / mDA is 1: there mDA does more.
+    After convolutions the goal of BatchNorm / mDA is 1, although mDA does more there.
     """
     rows = []
     for prefix, what, make, at_most, goal, goal_of_fc in (

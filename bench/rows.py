@@ -1,6 +1,6 @@
 """The rows of a speed table: what each measures, its goal, and how it is printed.
 
-The two sides of a comparison take turns, so that a busy machine slows both alike.
+The two sides of a comparison take turns, so that a busy machine slows both equally.
 """
 
 import gc
@@ -33,9 +33,9 @@ class Extent:
 
 @dataclass(frozen=True)
 class TimedDevice:
-    """What steps run on. ``steps`` of them are started together; ``wait`` returns when the device has finished.
+    """The device of the steps. ``steps`` of them are started together; ``wait`` returns when the device has finished.
 
-    ``make_copy(bytes)`` makes a step that copies so many bytes within the device.
+    ``make_copy(bytes)`` makes a step that copies this many bytes within the device.
     """
 
     steps: int = 1
@@ -83,10 +83,10 @@ class SpeedRow:
 
 
 def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, float, float]:
-    """Median seconds of both steps, and the median over rounds of first / second.
+    """Return median seconds of both steps, and the median over rounds of first / second.
 
     They alternate for about ``seconds``, at least MIN_ROUNDS rounds, after one that does not count. They also take
-    turns in going first, since each finds in the caches what the other left.
+    turns in going first, since each finds the other's data in the caches.
     """
     steps = (first, second)
     for step in steps:
@@ -102,9 +102,7 @@ def time_alternately(first: Step, second: Step, seconds: float) -> tuple[float, 
 
 
 def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CPU) -> Callable[[Extent], Measured]:
-    """Return a function that measures a row: the time of the first step of
-    ``make(extent)``, divided by the second's.
-    """
+    """Return a function that measures a row: the time of the first step of ``make(extent)`` divided by the second's."""
 
     def measure(extent: Extent) -> Measured:
         steps = make(extent)
@@ -116,10 +114,7 @@ def ratio(make: Callable[[Extent], Mapping[str, Step]], device: TimedDevice = CP
 
 
 def choose(rows: Sequence[SpeedRow], patterns: Sequence[str] | None) -> list[SpeedRow]:
-    """Return the rows whose names match one of the patterns; without patterns all.
-
-    Raises ProgramError if none matches.
-    """
+    """Return the rows whose names match one of the patterns; without patterns all. Refuses patterns without a match."""
     chosen = [row for row in rows if not patterns or any(fnmatch(row.name, pattern) for pattern in patterns)]
     if not chosen:
         names = ", ".join(row.name for row in rows)

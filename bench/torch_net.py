@@ -38,7 +38,7 @@ class Norm(torch.nn.Module):
         self.gamma, self.beta = [torch.nn.Parameter(torch.tensor(blob)) for blob in scale] or (None, None)
 
     def forward(self, x: Tensor, w: Tensor | None = None) -> Tensor:
-        """y for x (N×C×…) and w (N×D)."""
+        """Return y for x (N×C×…) and w (N×D)."""
         if w is None:
             running = self.mean[-1], self.variance[-1]
             return functional.batch_norm(x, *running, self.gamma, self.beta, True, self.momentum, self.eps)
@@ -64,9 +64,9 @@ class Norm(torch.nn.Module):
 class TorchTwin(torch.nn.Module):
     """A training net as a module. ``forward`` maps inputs to the blobs that no layer reads, by their names in Caffe.
 
-    Children are called like the layers in Caffe that hold their parameters. With ``plain`` every mDA layer is one BN of
-    all rows. Parameters that the solver leaves alone (lr_mult 0) have no gradient. Raises ValueError naming a layer of
-    another type.
+    Children have the names of the layers in Caffe that have their parameters. With ``plain`` every mDA layer is one BN
+    of all rows. Parameters that the solver does not change (lr_mult 0) have no gradient. Raises ValueError naming a
+    layer of another type.
     """
 
     def __init__(self, net: NetParameter, blobs: Mapping[str, Sequence[Array]], *, plain: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Training iterations of nets with mDA, and with BatchNorm in its place."""
+"""Training iterations of nets with mDA, and with BatchNorm instead."""
 
 import tempfile
 from collections.abc import Callable
@@ -27,7 +27,7 @@ SMALLEST_IMAGES = 64
 """For a test of one step: the side of the images, if a net takes any size."""
 
 RATE = 1e-8
-"""The learning rate. It is so small that the numbers, and so the work, stay the same in every iteration."""
+"""The learning rate. It is so small that the numbers, and so the work, are the same in every iteration."""
 
 
 def settings(name: str, *, smallest: bool = False) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def settings(name: str, *, smallest: bool = False) -> dict[str, Any]:
 
 
 def net_in_memory(*, with_mda: bool = True, **settings: Any) -> NetParameter:
-    """Return the training net of an experiment with these settings, with Input layers in place of Data layers.
+    """Return the training net of an experiment with these settings, with Input layers instead of Data layers.
 
-    Without mDA, Caffe's BatchNorm replaces every mDA layer. All else stays, also the branch.
+    Without mDA, Caffe's BatchNorm replaces every mDA layer. All else is kept, also the branch.
     """
     experiment = make_experiment(method="mda", **settings)
     net = text_format.Parse(make_nets_and_solver(experiment, "", str, "")[0]["train"], NetParameter())
@@ -60,7 +60,7 @@ def net_in_memory(*, with_mda: bool = True, **settings: Any) -> NetParameter:
 
 
 def make_solver(net: NetParameter, base_lr: float = RATE) -> caffe.SGDSolver:
-    """Return a solver of ``net``, whose inputs hold fixed random images and labels."""
+    """Return a solver of ``net``, whose inputs are fixed random images and labels."""
     with tempfile.TemporaryDirectory() as folder:
         train, solver_file = Path(folder, "train.prototxt"), Path(folder, "solver.prototxt")
         train.write_text(text_format.MessageToString(net))
@@ -80,8 +80,6 @@ def make_solver(net: NetParameter, base_lr: float = RATE) -> caffe.SGDSolver:
 
 
 def iteration(net: NetParameter) -> Callable[[], None]:
-    """Return a function that does one solver iteration (forward, backward,
-    update) of ``net`` on fixed random images.
-    """
+    """Return a function that does one solver iteration (forward, backward, update) on fixed random images."""
     solver = make_solver(net)
     return lambda: solver.step(1)

@@ -30,19 +30,19 @@ class Geometry(NamedTuple):
 class Backend:
     """A layer's implementation, on the CPU or on a GPU.
 
-    Each new shape makes a new one. A wrong value that a GPU has reported stays until it is read.
+    Each new shape makes a new one. A wrong value that a GPU has reported is kept until it is read.
     """
 
     def __init__(self) -> None:
         self._faults: dict[Device, Fault] = {}
 
     def make(self, on_cpu: Callable[[], Any], on_gpu: "Callable[[Device, Fault], Any]") -> None:
-        """Make the implementation for a new shape: by ``on_gpu`` where Caffe computes on a GPU, else by ``on_cpu``."""
+        """Make the implementation for a new shape: with ``on_gpu`` if Caffe computes on a GPU, else with ``on_cpu``."""
         self._make = on_cpu, on_gpu
         self._choose(current())
 
     def forward(self, *arguments: Any) -> None:
-        """Run the implementation's forward: another one's if Caffe has changed between CPU and GPU since the last."""
+        """Run the implementation's forward; make another one first if Caffe has changed between CPU and GPU."""
         device = current()
         if device is not self._device:
             self._choose(device)
@@ -50,7 +50,7 @@ class Backend:
         self._forwarded = True
 
     def backward(self, role: str, *arguments: Any) -> None:
-        """Run the backward of what ran forward. Raises RuntimeError if nothing did."""
+        """Run the backward of the implementation that ran forward. Raises RuntimeError if none did."""
         if not self._forwarded:
             raise RuntimeError(f"{role}: backward before any forward of this shape; expected forward first")
         self.last.backward(*arguments)

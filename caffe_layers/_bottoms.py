@@ -1,6 +1,6 @@
-"""Checks of the shapes that a layer is given, and what CPU and GPU say of wrong values.
+"""Check the shapes of a layer's blobs, and describe wrong values for CPU and GPU.
 
-Each is a ValueError that names the layer, what it got and what it expected.
+Each error is a ValueError that names the layer, what it got and what it expected.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ SLACK = 0.05
 
 
 def role(kind: str, layer: Any) -> str:
-    """Return the beginning of a message: the layer's type, and its name if Caffe tells it (our build does)."""
+    """Return the beginning of a message: the layer's type, and its name if Caffe provides it (our build does)."""
     return f'{kind} "{layer.name}"' if hasattr(layer, "name") else kind
 
 
 def shape(blob: Any) -> tuple[int, ...]:
     """Return a blob's shape.
 
-    Each forward asks for it, and by index it takes a quarter of the time of pycaffe's iterator.
+    Each forward needs it; by index it takes a quarter of the time of pycaffe's iterator.
     """
     axes = blob.shape
     return tuple(axes[axis] for axis in range(len(axes)))
@@ -40,7 +40,7 @@ def check_axes(role: str, name: str, shape: tuple[int, ...], expected: str) -> N
 
 
 def check_matrix(role: str, name: str, shape: tuple[int, ...], rows: int, columns: int, columns_name: str) -> None:
-    """Raise unless ``shape`` is rows×columns, any further axes being 1."""
+    """Raise unless ``shape`` is rows×columns; further axes must be 1."""
     if shape[:2] != (rows, columns) or set(shape[2:]) - {1}:
         raise ValueError(
             f"{role}: {name} has shape {shape}; expected ({rows}, {columns}): a row per sample, {columns_name} columns"
@@ -48,7 +48,7 @@ def check_matrix(role: str, name: str, shape: tuple[int, ...], rows: int, column
 
 
 def check_labels_shape(role: str, shape: tuple[int, ...], rows: int) -> None:
-    """Raise unless ``shape`` is that of ``rows`` labels, any further axes being 1."""
+    """Raise unless ``shape`` is that of ``rows`` labels; further axes must be 1."""
     if shape[:1] != (rows,) or set(shape[1:]) - {1}:
         raise ValueError(f"{role}: labels have shape {shape}; expected ({rows},): one per row")
 
@@ -60,21 +60,19 @@ def wrong_label(role: str, row: int, value: float, limit: int | None) -> str:
 
 
 def not_probabilities(role: str, found: str) -> str:
-    """Return the message for a row or column of w that does not hold probabilities."""
+    """Return the message for a row or column of w without probabilities."""
     return f"{role}: {found}; expected probabilities that sum to 1"
 
 
 def cancelled(domain: int, mass: float) -> str:
-    """Return the message for a column of w whose negative entries are larger than
-    its sum, so that the sum says nothing.
-    """
+    """Return the message for a column of w whose negative entries outweigh its sum, which then means nothing."""
     return f"column {domain} of w sums to {mass:g}, less than its entries below zero take away"
 
 
 def not_finite(role: str, where: str, value: float, *, kept: bool = True) -> str:
     """Return the message for an x that is not finite, which would spoil the running statistics for ever.
 
-    ``kept``: whether these are as before the batch, in all channels.
+    ``kept``: whether these are unchanged by the batch, in all channels.
     """
     then = (
         "its running statistics are as they were before this batch"

@@ -64,7 +64,7 @@ class CpuMda:
         self._steps.normalise(x, self._w, self._mean, self._inverse, y)
 
     def backward(self, top: Sequence[Any], wants_x: bool, wants_w: bool, bottom: Sequence[Any]) -> None:
-        """Write the gradients that are wanted."""
+        """Write the requested gradients."""
         x, g = self._view(bottom[0].data), self._view(top[0].diff)
         dx = self._view(bottom[0].diff) if wants_x else None
         dw = self._dw if wants_w else None
@@ -99,7 +99,7 @@ class Rows:
         self._centre()
 
     def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
-        """Eq. 1: the batch's domain statistics, into ``mean`` and ``variance``.
+        """Compute the batch's domain statistics (Eq. 1), into ``mean`` and ``variance``.
 
         σ²_dc = Σ_i α_id [v_ic + (m_ic - μ_dc)²] is the law of total variance: nothing large is ever subtracted.
         """
@@ -111,7 +111,7 @@ class Rows:
             np.matmul(share[:, d], spread, out=variance[d])
 
     def normalise(self, x: Array, w: Array, mean: Array, inverse: Array, y: Array) -> None:
-        """Eq. 3, into ``y``: scale_ic (x_ics - centre_ic) + offset_ic."""
+        """Compute Eq. 3, into ``y``: scale_ic (x_ics - centre_ic) + offset_ic."""
         scale, offset, shift = self._numbers("abc")
         centre = self._expected_mean(w, mean, shift)
         np.matmul(w, inverse, out=scale)
@@ -131,10 +131,10 @@ class Rows:
         dx: Array | None,
         dw: Array | None,
     ) -> None:
-        """Write ∂x to ``dx`` and ∂w to ``dw``, where these are not None.
+        """Write ∂x to ``dx`` and ∂w to ``dw``, unless these are None.
 
         The gradients go through the affine map and through the batch's statistics; if ``share`` is None, these are
-        constants, and the gradients go through the map alone.
+        constants, and the gradients go only through the map.
         """
         fixed = share is None
         row_mean, row_variance, grad_sum, grad_dot = self._numbers("abcd")
@@ -211,11 +211,11 @@ class Columns:
         self._parts()
 
     def moments(self, x: Array, share: Array, mean: Array, variance: Array) -> None:
-        """Eq. 1: the batch's domain statistics, into ``mean`` and ``variance``."""
+        """Compute the batch's domain statistics (Eq. 1), into ``mean`` and ``variance``."""
         self._kernels.column_moments(x[:, :, 0], share, mean, variance)
 
     def normalise(self, x: Array, w: Array, mean: Array, inverse: Array, y: Array) -> None:
-        """Eq. 3, into ``y``."""
+        """Compute Eq. 3, into ``y``."""
         self._kernels.column_normalise(x[:, :, 0], w, mean, inverse, y[:, :, 0])
 
     def gradients(
@@ -230,7 +230,7 @@ class Columns:
         dx: Array | None,
         dw: Array | None,
     ) -> None:
-        """∂x and ∂w, as ``Rows.gradients``."""
+        """Write ∂x and ∂w, as ``Rows.gradients`` does."""
         parts = self._parts() if dw is not None else self._nothing
         self._kernels.column_gradients(
             x[:, :, 0],
@@ -251,7 +251,7 @@ class Columns:
 
 
 def running_statistics(blobs: tuple[Array, Array, Array], mean: Array, variance: Array) -> None:
-    """The running mean and variance (D×C): each sum divided by its divisor; zero for a domain never seen."""
+    """Return the running mean and variance (D×C): each sum divided by its divisor; zero for a domain never seen."""
     mean_sum, variance_sum, divisor = blobs
     scale = np.divide(1, divisor, out=np.zeros_like(divisor), where=divisor != 0)[:, None]
     np.multiply(mean_sum, scale, out=mean)
@@ -259,7 +259,7 @@ def running_statistics(blobs: tuple[Array, Array, Array], mean: Array, variance:
 
 
 def _add_product(total: Array, first: Array, second: Array) -> None:
-    """total += first · second, a few rows at a time: no array of their size is made."""
+    """Compute total += first · second, a few rows at a time: no array of their size is made."""
     step = max(1, 4096 // total.shape[1])
     for start in range(0, len(total), step):
         part = slice(start, start + step)

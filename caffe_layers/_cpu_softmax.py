@@ -68,7 +68,7 @@ class CpuEntropy:
         return entropy(self._log_p)[self._counts].sum() / self._number
 
     def _gradient(self) -> Array:
-        """Return that of the logits (N×K×T), times the number of predictions that count."""
+        """Return the gradient of the logits (N×K×T), times the number of predictions that count."""
         return entropy_gradient(self._log_p)
 
 
@@ -86,28 +86,28 @@ class CpuMeanEntropy(CpuEntropy):
 
 
 def log_softmax(logits: Array) -> Array:
-    """log p, in the precision of ``logits``; finite for finite logits of any size."""
+    """Return log p, in the precision of ``logits``; finite for finite logits of any size."""
     largest = logits.max(axis=1, keepdims=True)
     return formulas.log_probability(logits, largest, np.exp(logits - largest).sum(axis=1, keepdims=True))
 
 
 def softmax_gradient(p: Array, grad: Array) -> Array:
-    """∂L/∂logits from p and ∂L/∂p: p (∂p - Σ p ∂p)."""
+    """Return ∂L/∂logits from p and ∂L/∂p: p (∂p - Σ p ∂p)."""
     return formulas.softmax_gradient(p, grad, (p * grad).sum(axis=1, keepdims=True))
 
 
 def entropy(log_p: Array) -> Array:
-    """-Σ p log p (h of section 3.4, for one prediction); axis 1 is kept with length 1."""
+    """Return -Σ p log p (h of section 3.4, for one prediction); axis 1 is kept with length 1."""
     return formulas.surprise(log_p).sum(axis=1, keepdims=True)
 
 
 def entropy_gradient(log_p: Array) -> Array:
-    """∂ entropy / ∂logits: -p (log p + entropy)."""
+    """Return ∂ entropy / ∂logits: -p (log p + entropy)."""
     return formulas.entropy_gradient(log_p, entropy(log_p))
 
 
 def _labels(role: str, values: NDArray, limit: int | None) -> NDArray[np.int64]:
-    """Integer labels from a blob's float ones. Raise unless each is -1 or 0 to ``limit`` - 1 (None: no limit)."""
+    """Return integer labels from a blob's floats. Raises unless each is -1 or 0 to ``limit`` - 1 (None: no limit)."""
     wrong = ~((values >= -1) & (values == np.floor(values)) & (values < (np.inf if limit is None else limit)))
     if wrong.any():
         row = int(wrong.argmax())

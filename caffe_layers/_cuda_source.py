@@ -10,7 +10,7 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 
 @cache
 def source(name: str) -> str:
-    """CUDA C++: the formulas, ``common.cuh``, and the kernels of ``caffe_layers/NAME.cu``; plain ASCII.
+    """Return CUDA C++: the formulas, ``common.cuh``, and the kernels of ``caffe_layers/NAME.cu``; plain ASCII.
 
     CuPy writes it to a file in the locale's encoding, and ``caffe`` may run in any locale.
     """
@@ -23,7 +23,7 @@ def source(name: str) -> str:
 
 
 def translated(text: str) -> str:
-    """Return the functions of a Python module as C++ functions of doubles; each has to be one return statement.
+    """Return the functions of a Python module as C++ functions of doubles; each must be one return statement.
 
     Raises ValueError, with the line, for Python that has no translation.
     """

@@ -1,4 +1,4 @@
-"""What the layers' kernels need on a GPU, by CuPy.
+"""The layers' access to a GPU, through CuPy.
 
 CuPy is optional: it is imported when a layer first runs in Caffe's GPU mode.
 """
@@ -38,7 +38,7 @@ class Kernels(Protocol):
 
 
 class Device(Protocol):
-    """What the layers ask of a GPU. Nothing here waits for the GPU."""
+    """The layers' requests to a GPU. Nothing here waits for the GPU."""
 
     def data(self, blob: Any, shape: tuple[int, ...], first: int = 0) -> Array:
         """Return the blob's data, from its element ``first`` on, as a float32 array of ``shape``, without a copy.
@@ -47,7 +47,7 @@ class Device(Protocol):
         """
 
     def diff(self, blob: Any, shape: tuple[int, ...]) -> Array:
-        """Return the blob's diff, likewise."""
+        """Return the blob's diff, as :meth:`data` does."""
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """Return an uninitialised array."""
@@ -93,7 +93,7 @@ def _cupy() -> ModuleType:
 
 
 def import_cupy() -> ModuleType:
-    """Import CuPy. It looks for CUDA only once, on import, so it is told before where CUDA is. Raises ImportError."""
+    """Import CuPy, after telling it where CUDA is: it looks for it only once, on import. Raises ImportError."""
     show_cupy_the_wheels()
     return importlib.import_module("cupy")
 
@@ -122,7 +122,7 @@ def _gpu(number: int) -> "Gpu":
 
 
 class Gpu:
-    """A ``Device`` by CuPy."""
+    """A ``Device`` that uses CuPy."""
 
     def __init__(self, cupy: ModuleType, number: int) -> None:
         self._cupy = cupy

@@ -1,6 +1,6 @@
 """mDA on a GPU: at most three kernels forward and four backward, and nothing that waits for them (see mda.cu).
 
-The host only starts kernels, but it can be slower than the GPU. So what does not change is made once.
+The host only starts kernels, but it can be slower than the GPU. So objects that do not change are made once.
 """
 
 from collections.abc import Sequence
@@ -21,8 +21,9 @@ WHOLE_BLOCK = 4 * BLOCK
 
 
 def lanes(size: int) -> int:
-    """Return how many threads share a row of ``size`` values: about eight values
-    each, a power of two up to a warp's 32.
+    """Return how many threads share a row of ``size`` values.
+
+    It is a power of two up to a warp's 32, so that each has about eight values.
     """
     if size >= WHOLE_BLOCK:
         return BLOCK
@@ -98,7 +99,7 @@ class GpuMda:
                 self._launch_rows("row_affine", x, self._centre, scale, offset, y)
 
     def backward(self, top: Sequence[Any], wants_x: bool, wants_w: bool, bottom: Sequence[Any]) -> None:
-        """Write the gradients that are wanted."""
+        """Write the requested gradients."""
         device, geometry = self._device, self._geometry
         with device.active():
             x, g = device.data(bottom[0], geometry.volume), device.diff(top[0], geometry.volume)
@@ -153,7 +154,7 @@ class GpuMda:
         self._kernels.launch(name, self._tiles, (TILE, SLICES), *arguments)
 
     def _running(self, blobs: Sequence[Any], first: int) -> list[Array]:
-        """Σ mean and Σ variance (D×C) and the divisors (D) of this layer's domains."""
+        """Return Σ mean and Σ variance (D×C) and the divisors (D) of this layer's domains."""
         shape = self._geometry.domains, self._geometry.channels
         sums = [self._device.data(blob, shape, first * shape[1]) for blob in blobs[:2]]
         return [*sums, self._device.data(blobs[2], shape[:1], first)]
@@ -168,7 +169,7 @@ class GpuMda:
 
 
 def _describe(role: str, place: Place, number: int, found: float) -> str:
-    """Return what a kernel found wrong: in a row of w, a column of it or a channel of x."""
+    """Describe the wrong value that a kernel found, in a row or a column of w or a channel of x."""
     if place is Place.CHANNEL:
         return _bottoms.not_finite(role, f"channel {number}", found, kept=False)
     if place is Place.COLUMN:

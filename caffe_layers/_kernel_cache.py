@@ -1,9 +1,9 @@
-"""Compiles the CPU's kernels and loads their modules, with the machine code kept on disk.
+"""Compile the CPU's kernels and load their modules, with the machine code kept on disk.
 
-numba keeps compiled code beside the source or in the user's cache folder, but its index and its data are two files:
-two processes that compile at once, or two kinds of CPU on a shared folder, can leave an index that names the
-other's code. So every combination of sources, numba, Python and CPU gets a folder of its own, and one process at a
-time may compile into it; the others wait and load. Code that was damaged since is made again.
+numba keeps compiled code beside the source or in the user's cache folder, but its index and its data are two files: two
+processes that compile at the same time, or two models of CPU on a shared folder, can leave an index that names the
+other's code. So every combination of sources, numba, Python and CPU gets its own folder, and only one process at a time
+may compile into it; the others wait and load. Damaged code is compiled again.
 
 A separate process compiles, and computes nothing. For numba optimises a kernel once more when it writes it to disk: the
 process that compiled it would run the code from before, whose sums differ in their last bits.
@@ -62,8 +62,8 @@ def load(name: str) -> ModuleType:
 def _load(name: str) -> ModuleType:
     """Import a kernel module, compiling it first if no machine code is on disk.
 
-    The code lies in NUMBA_CACHE_DIR if set, else in this package's ``__pycache__``, else in the user's cache folder;
-    where none can be written, it is compiled for this process only.
+    The code is in NUMBA_CACHE_DIR if set, else in this package's ``__pycache__``, else in the user's cache folder; if
+    none is writable, it is compiled for this process only.
     """
     import llvmlite.binding
     import numba
@@ -111,7 +111,7 @@ def _say_once(line: str) -> None:
 def _compile(module: str, folder: Path) -> None:
     """Let another process compile the module, unless its machine code is in the folder.
 
-    If that fails, importing the module compiles it here, or says what is wrong with it.
+    If that fails, importing the module compiles it here, or reports the error.
     """
     if _is_complete(folder):
         return
@@ -139,7 +139,7 @@ def _remove_code(folder: Path) -> None:
 
 
 def _is_complete(folder: Path) -> bool:
-    """Say whether the folder holds what was compiled into it, whole."""
+    """Say whether the folder has all that was compiled into it, undamaged."""
     try:
         return (folder / "complete").read_text() == _state(folder)
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Strict reading of ``param_str``: one JSON object of known keys, each of its own type and range."""
+"""Strict reading of ``param_str``: one JSON object of known keys, each with its own type and range."""
 
 import json
 import math
@@ -14,8 +14,8 @@ REQUIRED = object()
 class Key:
     """One key of a ``param_str``.
 
-    ``accepts`` tells whether a decoded JSON value is valid, ``expected`` says the same in words, and ``default`` is
-    the value of an absent key (REQUIRED: the key must be there).
+    ``accepts`` says whether a decoded JSON value is valid, ``expected`` describes valid values, and ``default`` is the
+    value of an absent key (REQUIRED: the key must be present).
     """
 
     accepts: Callable[[Any], bool]
@@ -24,43 +24,46 @@ class Key:
 
 
 def integer(minimum: int, default: Any = REQUIRED, *, maximum: int | None = None) -> Key:
-    """Return an integer from ``minimum`` to ``maximum`` (None: no limit). true, false and 2.0 are not integers."""
+    """Return the key of an integer from ``minimum`` to ``maximum`` (None: no limit).
+
+    true, false and 2.0 are not integers.
+    """
     expected = f"an integer >= {minimum}" if maximum is None else f"an integer from {minimum} to {maximum}"
     most = math.inf if maximum is None else maximum
     return Key(lambda value: type(value) is int and minimum <= value <= most, expected, default)
 
 
 def num_domains() -> Key:
-    """D. Caffe ends the process if a blob, D times channels or rows, has 2^31 values."""
+    """Return the key of D. Caffe ends the process if a blob, D times channels or rows, has 2^31 values."""
     return integer(1, maximum=10_000)
 
 
 def positive(default: float) -> Key:
-    """Return a finite number above zero."""
+    """Return the key of a finite number above zero."""
     return Key(lambda value: _is_number(value) and value > 0, "a finite number > 0", default)
 
 
 def fraction(default: float) -> Key:
-    """Return a number from 0 to 1."""
+    """Return the key of a number from 0 to 1."""
     return Key(lambda value: _is_number(value) and 0 <= value <= 1, "a number from 0 to 1", default)
 
 
 def boolean(default: bool) -> Key:
-    """true or false."""
+    """Return the key of true or false."""
     return Key(lambda value: type(value) is bool, "true or false", default)
 
 
 def optional_boolean() -> Key:
-    """true, false or null, null when absent."""
+    """Return the key of true, false or null; null if absent."""
     return Key(lambda value: value is None or type(value) is bool, "true, false or null", None)
 
 
 def parse(role: str, text: str, keys: Mapping[str, Key]) -> dict[str, Any]:
     """Decode ``text`` into one value for every key of ``keys``.
 
-    ``role`` begins every message. An empty text stands for ``{}``. Raises ValueError for text that is not one JSON
-    object, for NaN and infinities, for a key that is repeated, unknown or missing, and for a value that its key
-    does not accept.
+    ``role`` begins every message. An empty text means ``{}``. Raises ValueError for text that is not one JSON object,
+    for NaN and infinities, for a key that is repeated, unknown or missing, and for a value that its key does not
+    accept.
     """
 
     def fail(message: str) -> NoReturn:

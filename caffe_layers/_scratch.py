@@ -43,7 +43,7 @@ _pool = Pool(np.empty)
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray:
-    """One of the calling thread's NumPy arrays (see ``Pool.array``).
+    """Return one of the calling thread's NumPy arrays (see ``Pool.array``).
 
     A layer that calls this in ``reshape`` allocates nothing in forward and backward.
     """

@@ -14,7 +14,7 @@ _ROLE = "DomainAssignmentLayer"
 
 
 def parameters(param_str: str, role: str = _ROLE) -> dict[str, Any]:
-    """Return what a ``param_str`` of a DomainAssignmentLayer says, as :func:`caffe_layers.mda.parameters`."""
+    """Return the values of a DomainAssignmentLayer's ``param_str``, as :func:`caffe_layers.mda.parameters` does."""
     return _param_str.parse(role, param_str, _KEYS)
 
 

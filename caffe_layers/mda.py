@@ -21,9 +21,9 @@ _ROLE = "MDALayer"
 
 
 def parameters(param_str: str, role: str = _ROLE) -> dict[str, Any]:
-    """Return what a ``param_str`` of an MDALayer says, defaults included.
+    """Return the values of an MDALayer's ``param_str``, defaults included.
 
-    Raises ValueError, begun by ``role``, if wrong.
+    Raises ValueError, beginning with ``role``, for a wrong one.
     """
     return _param_str.parse(role, param_str, _KEYS)
 

@@ -1,4 +1,4 @@
-"""Row numbers, permuted at random within class and source: a control that shows what rows of w tell."""
+"""Row numbers, permuted at random within class and source: a control that shows how much rows of w matter."""
 
 from zlib import crc32
 

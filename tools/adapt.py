@@ -137,12 +137,12 @@ def _options() -> argparse.Namespace:
 
 
 def _folder(text: str) -> Path:
-    """Return a folder's whole name: the work is done in another one."""
+    """Return a folder's absolute path, since the work is done in another one."""
     return _in_utf8(path(text).resolve())
 
 
 def _domain(text: str) -> Path:
-    """Return the same, but a link keeps its own name, which becomes the domain's."""
+    """Return the same, but keep a link's own name, which becomes the domain's."""
     folder = path(text)
     return _in_utf8(folder.parent.resolve() / folder.name if folder.name not in ("", "..") else folder.resolve())
 
@@ -160,7 +160,7 @@ def _weights(text: str) -> str:
 
 
 def _settings(options: argparse.Namespace, adaptation: Adaptation) -> dict[str, Any]:
-    """Return what decides the results, by the options' names."""
+    """Return the options that decide the results, by name."""
     targets, reading = list(map(str, options.target)), adaptation.reading.words
     as_given = ("unlabelled", "allow_missing_classes", "folders_are_classes", "skip_unreadable", "weights")
     return {
@@ -213,9 +213,9 @@ def main() -> None:
 
 
 def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
-    """Check that the file of domains, if any, has a row for each picture, before anything is made of them.
+    """Check that the file of domains, if any, has a row for each picture, before anything is built.
 
-    Which pictures can be read is known later.
+    Unreadable pictures become known later.
     """
     if options.domains and not options.skip_unreadable:
         named = [
@@ -226,7 +226,7 @@ def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
 
 
 def _adapt(options: argparse.Namespace, adaptation: Adaptation, experiments: list[Experiment]) -> None:
-    """Do what is missing in the folder; ``experiments`` are those of ``adaptation.in_order``."""
+    """Do what is missing in the folder; ``experiments`` are those of its adaptations in their order."""
     paths, adaptations, settings = adaptation.paths, adaptation.in_order, _settings(options, adaptation)
     replaces = options.force and paths.settings.is_file()
     if not replaces:

@@ -35,7 +35,7 @@ from latent_domains.experiment.experiment import make_experiment
 from latent_domains.experiment.options import add_experiment_options
 
 _DATA = ("sources", "targets", "undivided")
-"""The settings of a run that say what it learns from."""
+"""The settings of a run that select its data."""
 
 
 def _or_auto(text: str) -> int | None:

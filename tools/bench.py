@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def _cpu(threads: int | None) -> str:
-    """Set the threads of this process; return what is measured on."""
+    """Set the threads of this process; return a description of the processor."""
     import numba
     from threadpoolctl import ThreadpoolController
 
@@ -59,7 +59,7 @@ def _cpu(threads: int | None) -> str:
 
 
 def _gpu(number: int):
-    """Choose a GPU; return it, and what is measured on. Raises ProgramError if there is none."""
+    """Choose a GPU; return it and its description."""
     from bench.rows import TimedDevice
     from latent_domains.common.gpus import expect_gpu, gpu_names, why_no_layers_on_gpu
 

@@ -81,12 +81,12 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _is_other(name: str, label: int) -> bool:
-    """Say whether a class is called after a number that is not its label."""
+    """Say whether a class's name is a number other than its label."""
     return bool(re.fullmatch("[0-9]{1,18}", name)) and int(name) != label
 
 
 def _check_level(tree: ClassTree, out: Path) -> None:
-    """Raise ProgramError if the tree's folders look like domains; say so if its lone folder may be a class or one."""
+    """Raise ProgramError if the tree's folders look like domains; print a note if its lone folder may be one."""
     if found := domains_in(tree):
         command = shlex.join(["python", "-m", "tools.build_lmdb", str(found.holders[0]), str(out)])
         if found.sure:

@@ -32,7 +32,7 @@ RUNS = (
     {"method": "mda", "branch_norm": "logits"},
     {"method": "mda"},
 )
-"""Settings of the runs; those of mDA become rows of the picture of the latent domains."""
+"""Settings of the runs; the runs of mDA become rows of the picture of the latent domains."""
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def _options() -> argparse.Namespace:
 
 
 def _backbone(options: argparse.Namespace) -> tuple[str, OnnxBackbone]:
-    """Return the backbone, and what its statistics are of, in words."""
+    """Return a description of the backbone and its statistics, and the backbone."""
     if options.onnx:
         return f"{options.onnx.name}, {', '.join(options.early)}", onnx_backbone(options)
     network = NETWORKS[options.backbone or LITE0.name]

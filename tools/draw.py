@@ -33,7 +33,7 @@ DOCS = tuple(
         "resnet18/pacs_deploy",
     )
 )
-"""The nets in docs/nets.md, drawn when none is named."""
+"""The nets in docs/nets.md, drawn if none is named."""
 
 PHASES = {"train": caffe_pb2.TRAIN, "test": caffe_pb2.TEST}
 

@@ -126,7 +126,7 @@ def _dataset(text: str) -> Dataset | Path:
 
 
 def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple[Dataset, extraction.Extractor]:
-    """Return the dataset of features that is asked for and what makes it."""
+    """Return the requested dataset of features, and its extractor."""
     if options.weights:
         return extraction.fc7_dataset(images), extraction.alexnet_extractor(options.weights)
     if options.style:
@@ -143,7 +143,7 @@ def _chosen(options: argparse.Namespace, images: Dataset, made_by: str) -> tuple
 
 
 def _of_folder(options: argparse.Namespace, out: Path, made_by: str) -> tuple[Dataset, list[PlannedLmdb]]:
-    """Return the dataset of a folder's pictures, and the LMDBs of them that are to be built."""
+    """Return the dataset of a folder's pictures, and the LMDBs of them that must be built."""
     folder, jobs = options.dataset, options.jobs
     images, name = read_domains(folder, folders_are_classes=options.folders_are_classes), folder_label(folder)
     check_apart([folder, out / name], "a folder of its own for the pictures and for their LMDBs")

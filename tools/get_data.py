@@ -48,7 +48,7 @@ def _options() -> argparse.Namespace:
     which = parser.add_subparsers(required=True, metavar=f"{{{','.join(names)}}}")
 
     def add(name: str, lmdbs: str, plans: Callable[..., list[PlannedLmdb]]) -> argparse.ArgumentParser:
-        """``plans`` takes the other options."""
+        """Add a command; ``plans`` gets its other options."""
         one = which.add_parser(name, parents=[common], help=lmdbs, description=f"Build OUT/{name}: {lmdbs}.")
         one.set_defaults(plans=plans)
         return one

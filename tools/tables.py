@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def _write(table: Table, options: argparse.Namespace) -> RunFolder:
-    """Write a run's folder, the workflow's step before training. One that holds another experiment is an error."""
+    """Write a run's folder, the workflow's step before training. Refuses a folder with another experiment."""
     trained = {one.name: one for one in table.runs if isinstance(one, Experiment)}
     if options.write not in trained:
         raise ProgramError(f"{options.name}: it has no run {options.write!r}, expected one of {', '.join(trained)}")

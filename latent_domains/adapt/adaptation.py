@@ -1,4 +1,4 @@
-"""An adaptation on one's own images with all that is decided about it: what is trained, options, the experiment."""
+"""An adaptation on the user's own images with all its decisions: what is trained, options, the experiment."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -41,13 +41,13 @@ FINE_TUNED = {"branch_norm": "logits"}
 """mDA's options for a fine-tuned net. They found the domains of mixtures of digits best (results/branch.md)."""
 
 IMAGE_SIZE, ITERATIONS = 192, 500
-"""For a backbone that is fine-tuned: two cores need a quarter of an hour."""
+"""Defaults for a backbone that is fine-tuned: two cores need a quarter of an hour."""
 
 SHARED = ("method", "k", "k_target", "domains", "known_share", "style_share", "equal_classes", "seed")
 """Options of the method that a fine-tuned backbone shares with the features alone, which are trained first."""
 
 FEWEST_ROWS = 8
-"""The fewest images of each domain in a batch, for its statistics. A domain that has fewer repeats them."""
+"""The fewest images of each domain in a batch, for its statistics. A smaller domain repeats its images."""
 
 DEFAULT_K = 2
 """Latent domains of a single source, which counts as an undivided mixture."""
@@ -76,12 +76,12 @@ class Learner:
 
     @property
     def recipe(self) -> Recipe:
-        """How it is trained."""
+        """The recipe of its training."""
         return DATASETS[NETWORKS[ANY_FEATURES if self.on_features else self.network].recipe].recipe
 
     @property
     def pictures(self) -> Dataset:
-        """A dataset with pictures of the size that it takes."""
+        """A dataset with pictures of its input's size."""
         if self.on_features:
             return DATASETS[of_network(ANY_FEATURES).images]
         return adapted(of_network(self.network), self.network, self.image_size)
@@ -90,7 +90,7 @@ class Learner:
 def choose_learner(network: str | None, fine_tune: bool, image_size: int | None, solver_mode: str | None) -> Learner:
     """Choose the learner; only a backbone can be trained without being fine-tuned.
 
-    Raises ProgramError for an image size that a backbone's features cannot have.
+    Refuses an image size that a backbone's features cannot have.
     """
     network = network or default_network(solver_mode)
     if network in BACKBONES and fine_tune:
@@ -126,9 +126,10 @@ def with_defaults(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _usual_method(learner: Learner, chosen: Mapping[str, Any]) -> str:
-    """Return clusters of style for a backbone, or DIAL for a single one; mDA for others or by its options.
+    """Return the default method of a learner.
 
-    A file of domains stands for itself if it knows all of them; else mDA's branch decides about the others.
+    A file of domains that knows all of them is used as it is; else mDA's branch predicts the others. A backbone uses
+    clusters of style, or DIAL for a single one; other nets use mDA, and so does a backbone with mDA's options.
     """
     asked = any(chosen.get(name) not in (None, SETTINGS[name].default) for name in OF_MDA)
     if (file := chosen.get("domains")) and not asked:
@@ -145,10 +146,10 @@ def for_features(learner: Learner, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Adaptation:
-    """``images`` for a learner, the options of the method that are ``chosen``, the ``command`` that asks for it.
+    """``images`` for a learner, the ``chosen`` options of the method, and the ``command`` that requests it.
 
-    ``reading`` says how pictures are read, ``counted`` that k is what was counted, ``weights`` what training begins
-    from (:func:`latent_domains.adapt.training.starting_weights`). The rest decides how it is carried out: processes at
+    ``reading`` is how pictures are read, ``counted`` says that k was counted, ``weights`` are those that training
+    begins from (:func:`latent_domains.adapt.training.starting_weights`). The other fields say how it runs: processes at
     a time, threads of a training, and so on.
     """
 
@@ -173,7 +174,7 @@ class Adaptation:
 
     @property
     def pictures(self) -> Dataset:
-        """A dataset with pictures as the learner takes them, read as this adaptation reads them."""
+        """A dataset with pictures of the learner's input, read as this adaptation reads them."""
         return replace(self.learner.pictures, reading=self.reading)
 
     @property
@@ -188,9 +189,9 @@ class Adaptation:
 def experiment_of(adaptation: Adaptation, counts: Mapping[str, int]) -> Experiment:
     """Make the experiment on ``counts`` images of each domain.
 
-    A batch has the size of the learner's recipe, or is smaller if domains are small. A training has four tests and four
-    snapshots or more. There are fewer tests if the target is large: between two tests, training reads at least as many
-    images as a test. Raises ProgramError naming an option that does not fit.
+    A batch has the size of the learner's recipe, or is smaller if domains are small. A training has at least four tests
+    and four snapshots. There are fewer tests if the target is large: between two tests, training reads at least as many
+    images as a test.
     """
     images, chosen, recipe = adaptation.images, adaptation.chosen, adaptation.learner.recipe
     sources, targets = (tuple(each.name for each in group) for group in (images.sources, images.targets))
@@ -231,7 +232,7 @@ def experiment_of(adaptation: Adaptation, counts: Mapping[str, int]) -> Experime
 
 
 def _rows(recipe: Recipe, sources: int, domains: int) -> int:
-    """Return the images of each of ``domains`` domains in a batch, in the mean; ``sources`` of them are sources."""
+    """Return the mean number of images of each of ``domains`` domains in a batch; ``sources`` of them are sources."""
     match recipe.batch_split:
         case "per_domain":
             return recipe.batch_size
@@ -253,7 +254,7 @@ def _batch_size(batch_split: str, rows: int, sources: int, domains: int) -> int:
 
 
 def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
-    """Say if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
+    """Yield a note if a small domain makes batches smaller than the network's recipe, unless the size was chosen."""
     sizes = {domain.name: len(domain.entries) for domain in images.domains if domain.name in experiment.batch_inputs}
     ours, smallest = experiment.task.data.recipe, min(sizes, key=sizes.__getitem__)
     recipe = DATASETS[NETWORKS[experiment.net.network].recipe].recipe
@@ -269,7 +270,7 @@ def batch_notes(images: TaskImages, experiment: Experiment) -> Iterator[str]:
 
 
 def notes_on(images: TaskImages, experiment: Experiment) -> Iterator[str]:
-    """Yield what is worth knowing about images and the experiment on them, a line each."""
+    """Yield notes about images and the experiment on them, one per line."""
     yield from images.notes
     yield from notes_on_classes(images, equal=experiment.recipe.equal_classes)
     yield from batch_notes(images, experiment)

@@ -1,8 +1,8 @@
-"""Which classifier is saved: what is right most often where sources are held out.
+"""Which classifier is saved: the one that is most accurate on held-out sources.
 
-All candidates are linear on the target's features: those that a backbone gave, or those that a fine-tuned net's own
-classifier takes. So one net has each of them, by other weights of its classifier and, on a backbone's features, other
-means and variances of the target.
+All candidates are linear on the target's features: a backbone's, or the input of a fine-tuned net's own classifier. So
+one net has each of them, with other weights of its classifier and, on a backbone's features, other means and variances
+of the target.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,29 +33,28 @@ CANDIDATES = {
     "spread": ON_A_RUN["spread"],
     "logistic": "logistic regression, each side standardised",
 }
-"""By name, in words; of equals the first is chosen."""
+"""By name, in words; of equal ones the first is chosen."""
 
 OF_NET = {"head": "the fine-tuned net", "spread": ON_A_RUN["spread_net"]}
-"""Those of a net that was trained as a whole."""
+"""Candidates for a net that was trained as a whole."""
 
 MOST_HELD_OUT = 4
-"""The most sources that are held out, each for a training of its own: the largest."""
+"""The most sources that are held out, the largest ones; each needs its own training."""
 
 MOST = 20_000
-"""Images of all domains: these take some ten seconds and 1 GB. Beyond, what was trained is saved."""
+"""The most images of all domains for which candidates are fitted: they take about ten seconds and 1 GB."""
 
 SMOOTH = 0.9
-"""Where no source is held out predictions are spread if they are as smooth: from 0.9 on that gained on most held-out
-sources, and below it lost on most (results/head)."""
+"""If no source is held out, predictions are spread if they are at least this smooth: from 0.9 on that helped on most
+held-out sources, and below it hurt on most (results/head).
+"""
 
 CLASSIFIER, NORMALISATION = "classifier", "features_mda"
 """Layers of the head (:mod:`latent_domains.networks.any_features`)."""
 
 
 def can_choose(run: RunFolder) -> bool:
-    """Say whether a run is one of the candidates: its last layer is a linear
-    classifier, adapted to one target domain.
-    """
+    """Say whether a run has candidates: its last layer is a linear classifier, adapted to one target domain."""
     experiment = run.experiment
     adapts = experiment.method.sees_target and experiment.k_target == 1
     if not adapts or sum(experiment.data.counts.values()) > MOST:
@@ -68,11 +67,11 @@ def can_choose(run: RunFolder) -> bool:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and why; the contents of choice.json.
+    """The choice and its reasons; the contents of choice.json.
 
-    ``held_out`` has the accuracy of each candidate on each source that was held out (of a fine-tuned net: of those on
-    the features alone), ``smoothness`` is that of the trained predictions on the target, and ``targets`` the accuracy
-    of each candidate on the labelled targets.
+    ``held_out`` has the accuracy of each candidate on each held-out source (of a fine-tuned net: of the candidates on
+    features alone), ``smoothness`` is that of the trained predictions on the target, and ``targets`` the accuracy of
+    each candidate on the labelled targets.
     """
 
     chosen: Literal[*CANDIDATES]
@@ -86,7 +85,7 @@ class Choice:
 
     @classmethod
     def read(cls, file: Path) -> "Choice":
-        """Read the file. Raises ProgramError naming the key that is wrong."""
+        """Read the file."""
         return checked(cls, read_json(file), str(file))
 
     def accuracy(self, name: str) -> float | None:
@@ -100,7 +99,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason of the choice, in words."""
         if not self.held_out:
             limit = f"{'at least' if self.chosen == 'spread' else 'below'} {SMOOTH:g}"
             return f"no source was held out; predictions have a smoothness of {self.smoothness:.2f}, {limit}"
@@ -111,10 +110,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The candidates of a run from its sources to its targets, by name, and what they are tested on.
+    """The candidates of a run from its sources to its targets, by name, and their test data.
 
-    ``model`` is the run's deploy net. ``features`` (n×d) are those of all targets, ``heads`` take them standardised.
-    ``tests`` has the standardised ones and the labels of each target that has labels, ``smoothness`` is that of the
+    ``model`` is the run's deploy net. ``features`` (n×d) are those of all targets; ``heads`` read them standardised.
+    ``tests`` has the standardised ones and the labels of each target that has labels; ``smoothness`` is that of the
     trained predictions.
     """
 
@@ -151,7 +150,7 @@ class Candidates:
         return cls(run, model, heads, features, tests, smoothness(found, graph))
 
     def test(self, name: str) -> dict[str, OnTarget]:
-        """Test a candidate on each target that has labels. What was trained was tested by the run's record."""
+        """Test a candidate on each target that has labels. The trained classifier was tested by the run's record."""
         if name == "head":
             return self.run.read_record().targets
         head = self.heads[name]
@@ -160,8 +159,8 @@ class Candidates:
     def weights(self, name: str) -> bytes:
         """Return a caffemodel of the run's deploy net with a candidate as its classifier.
 
-        What was trained keeps the running means and variances. On a backbone's features, others take those of all the
-        target's features; a net that was trained as a whole normalises nothing there, so the classifier does it.
+        The trained classifier keeps the running means and variances. On a backbone's features, others use those of all
+        the target's features; a net that was trained as a whole normalises nothing there, so the classifier does it.
         """
         if name == "head":
             return weights_bytes(self.model)
@@ -178,7 +177,7 @@ class Candidates:
 
 
 def _features(run: RunFolder, domain: str) -> Labelled:
-    """Return what the classifier takes of a domain's images, before it is standardised (n×d), and their labels."""
+    """Return the classifier's input for a domain's images, before it is standardised (n×d), and their labels."""
     lmdb, data = run.train_lmdbs[domain], run.experiment.data
     if data.features is not None:
         return read_features(lmdb, data)
@@ -195,7 +194,7 @@ def _mean(held_out: Mapping[str, Mapping[str, float]], name: str) -> float:
 def train_held_out(folder: RunFolder, root: Path, *, threads: int | None, solver_mode: str | None) -> list[RunFolder]:
     """Train a run from the other sources to each source, as ``folder`` was trained, in folders of ``root``.
 
-    Runs that are finished stay. With a single source there are none.
+    Finished runs are kept. With a single source there are none.
     """
     experiment = folder.experiment
     if len(experiment.sources) < 2:
@@ -209,7 +208,7 @@ def train_held_out(folder: RunFolder, root: Path, *, threads: int | None, solver
 
 
 def _run(experiment: Experiment, path: Path, data: Path, solver_mode: str | None) -> RunFolder:
-    """Return the run folder at ``path``; it is written again if it holds another experiment."""
+    """Return the run folder at ``path``; write it again if it contains another experiment."""
     if is_run_folder(path):
         if (folder := RunFolder.load(path)).experiment == experiment:
             return folder
@@ -220,7 +219,7 @@ def _run(experiment: Experiment, path: Path, data: Path, solver_mode: str | None
 def _without(folder: RunFolder, source: str) -> Experiment:
     """Return the same experiment with ``source`` as the target.
 
-    From a single other source it is DIAL: it has no domains.
+    With only one other source it is DIAL, since that source has no domains.
     """
     experiment = folder.experiment
     others = tuple(other for other in experiment.sources if other != source)
@@ -241,7 +240,7 @@ def _dial(experiment: Experiment, chosen: dict[str, Any]) -> dict[str, Any]:
 
 
 def _batch_size(experiment: Experiment, sources: int) -> int:
-    """Return the size of a batch that gives each domain as many images."""
+    """Return the size of a batch with as many images of each domain."""
     size, domains = experiment.recipe.batch_size, len(experiment.batch_inputs)
     match experiment.recipe.batch_split:
         case "per_domain" | "per_group":
@@ -251,7 +250,7 @@ def _batch_size(experiment: Experiment, sources: int) -> int:
 
 
 def accuracies(held_out: Sequence[RunFolder]) -> dict[str, dict[str, float]]:
-    """Return the accuracy of each candidate on the target of each run, a source that was held out."""
+    """Return the accuracy of each candidate on the target of each run, a held-out source."""
     found = {}
     for run in held_out:
         candidates, (source,) = Candidates.fit(run), run.experiment.targets

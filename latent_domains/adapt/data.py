@@ -23,10 +23,9 @@ from latent_domains.runs.run_folder import RunFolder
 
 
 def build_lmdbs(adaptation: Adaptation) -> dict[str, int]:
-    """Build what is missing and return the images of each domain.
+    """Build missing LMDBs and return the number of images of each domain.
 
-    Raises ProgramError naming an image that cannot be read (unless it may be skipped), an LMDB that was made from
-    other images (unless nothing was trained yet), or if the disk is full.
+    Refuses unreadable images, unless they may be skipped, and LMDBs of other images after a training has begun.
     """
     remedy = "replace or remove it, or pass --skip-unreadable to go on without such images"
     how = {"jobs": adaptation.jobs, "remedy": remedy, "skip_unreadable": adaptation.skip_unreadable}
@@ -39,7 +38,7 @@ def build_lmdbs(adaptation: Adaptation) -> dict[str, int]:
 def check_different(adaptation: Adaptation, domains: Collection[str]) -> None:
     """Check that each of the domains that are normalised has stored images that differ.
 
-    Raises ProgramError naming its folder: the variance of equal images is 0, so rounding would decide.
+    The variance of equal images is 0, so rounding errors would decide.
     """
     for domain in adaptation.images.domains:
         if domain.name not in domains:
@@ -52,7 +51,7 @@ def check_different(adaptation: Adaptation, domains: Collection[str]) -> None:
 
 
 def read_stored(adaptation: Adaptation) -> TaskImages:
-    """Return the images that are in the LMDBs. Raises ProgramError if they are too few."""
+    """Return the images that are in the LMDBs. Refuses too few."""
     lmdbs, images = adaptation.paths.lmdbs, adaptation.images
     names = {domain.name: set(record_names(lmdbs / domain.name)) for domain in images.domains}
     return keep_readable(images, names, allow_missing_classes=adaptation.allow_missing_classes)
@@ -65,15 +64,14 @@ def plan_style(adaptation: Adaptation) -> list[PlannedLmdb]:
 
 
 def _is_of_lmdb(style: Path) -> bool:
-    """Say whether statistics were made of an LMDB of pictures, as before discovery and training shared them."""
+    """Say whether statistics were made from an LMDB of pictures, as before discovery and training shared them."""
     return is_lmdb(style) and read_note(style).recipe.get("program", "").startswith("tools.extract_features")
 
 
 def extract_features(adaptation: Adaptation, experiment: Experiment) -> None:
-    """Extract from the pictures in the LMDBs what an experiment reads and is missing: features, statistics of style.
+    """Extract what an experiment reads and is missing, from the pictures in the LMDBs: features, statistics of style.
 
-    Raises ProgramError if those of other pictures or of other weights are in their place (unless nothing was trained
-    yet).
+    Refuses those of other pictures or of other weights after a training has begun.
     """
     paths, features, parts, begun = adaptation.paths, experiment.data, [], adaptation.paths.is_begun
     if features.features:
@@ -87,10 +85,10 @@ def extract_features(adaptation: Adaptation, experiment: Experiment) -> None:
 
 
 def with_counted_domains(adaptation: Adaptation) -> Adaptation:
-    """Return the adaptation with as many domains as are counted in its sources; of a single one the method is DIAL.
+    """Return the adaptation with the number of domains counted in its sources; of a single one the method is DIAL.
 
-    A training that goes on has those that it began with, a fine-tuned backbone those of its features alone. Prints what
-    was found, and writes the page that shows it.
+    A training that continues has the number it began with, a fine-tuned backbone that of its features alone. Prints
+    what was found, and writes the page that shows it.
     """
     if not adaptation.counts_domains:
         return adaptation

@@ -1,4 +1,4 @@
-"""The folder of an adaptation: its files, the options that it was begun with, and what an earlier call left."""
+"""The folder of an adaptation: its files, its options, and the files of earlier calls."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,15 +16,15 @@ from latent_domains.runs.lock import LOCK, check_unlocked, locked
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
 OTHERWISE = "choose another --out, or pass --force to start again"
-"""What to do if a folder was begun otherwise."""
+"""What to do if a folder was begun with other options."""
 
 
 class Paths:
-    """Files and folders of an adaptation; :func:`latent_domains.adapt.results.contents` says what they are.
+    """Files and folders of an adaptation; :func:`latent_domains.adapt.results.contents` describes them.
 
-    ``name`` is the adaptation's, by default that of the folder. ``lmdbs`` and ``style`` hold an LMDB for each domain,
-    ``dataset`` describes them for other experiments. ``weights`` has a folder for each converted checkpoint, named by
-    its hash. ``model`` is what the names of the folded model's files begin with. ``results`` are made of a finished
+    ``name`` is the adaptation's, by default that of the folder. ``lmdbs`` and ``style`` contain an LMDB for each
+    domain, ``dataset`` describes them for other experiments. ``weights`` has a folder for each converted checkpoint,
+    named by its hash. ``model`` is the prefix of the folded model's files. ``results`` are made from a finished
     training.
     """
 
@@ -56,7 +56,7 @@ class Paths:
 
     @property
     def left(self) -> list[str]:
-        """The results that are there."""
+        """The existing results."""
         return [path.name for path in self.results if path.exists()]
 
 
@@ -64,8 +64,7 @@ class Paths:
 def held(paths: Paths) -> Iterator[None]:
     """Make the folder, if it is missing, and keep other calls out of it.
 
-    Raises ProgramError if a file is in its place, if it holds other files and no settings, or if another call works in
-    it.
+    Refuses a folder with other files and without settings, and one in which another call works.
     """
     folder, settings = paths.root, paths.settings
     if folder.exists() and not folder.is_dir():
@@ -80,8 +79,8 @@ def held(paths: Paths) -> Iterator[None]:
 def keep_settings(paths: Paths, settings: Mapping[str, Any], *, by_default: Collection[str] = ()) -> None:
     """Write the settings by their options' names or, if something was trained, compare them with the file's.
 
-    Two kinds of options are not compared: those that the file lacks, because they are newer, and those ``by_default``
-    that are None in it. The run's own description is compared later. Raises ProgramError naming what differs.
+    Options that an older file does not have are not compared, nor those ``by_default`` that are None in it. The run's
+    own description is compared later.
     """
     file, begun = paths.settings, paths.is_begun or paths.features.is_begun or paths.left
     if not begun or not file.exists():
@@ -105,10 +104,9 @@ def _word(value: Any) -> str:
 
 
 def check_goes_on(paths: Paths) -> None:
-    """Check that a training that was begun can go on.
+    """Check that a training that was begun can continue.
 
-    Raises ProgramError if its run folder is damaged, or was begun at another place: its nets read there. It also raises
-    one if there are results, and their run is gone.
+    Refuses a run folder that was moved, since its nets read the old place, and results without their run.
     """
     if not paths.is_begun:
         if left := paths.left:
@@ -125,9 +123,9 @@ def check_goes_on(paths: Paths) -> None:
 
 
 def remove_results(paths: Paths, needed: Iterable[Path]) -> None:
-    """Delete the results of earlier calls, but not the settings, which mark the folder as ours, nor converted weights.
+    """Delete the results of earlier calls, but keep converted weights and the settings, which mark the folder as ours.
 
-    Raises ProgramError if the folder is being trained, or holds a file that is ``needed``.
+    Refuses to delete a file that is ``needed``, or results of a run that is being trained.
     """
     for run in (paths.run, paths.features.run):
         if is_run_folder(run):

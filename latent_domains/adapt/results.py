@@ -1,4 +1,4 @@
-"""What a user takes away: what the training is compared with, tables, and a page that says what is where."""
+"""The results for the user: comparisons with the training, tables, and a page that explains the files."""
 
 import shlex
 from collections.abc import Iterable
@@ -34,19 +34,19 @@ from latent_domains.runs.record import Record, read
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
 METHODS = ("logistic", "logistic_own_z")
-"""Of BASELINES."""
+"""The baselines that are compared, of BASELINES."""
 
 RECORDS = {"spread": "spread", "logistic": "logistic_own_z"}
-"""The baseline that stands for a candidate on features in a report; the trained head is the run itself."""
+"""The baseline whose record shows a candidate on features in a report; the trained head is the run itself."""
 
 OF_NET = {"spread": "spread_net"}
-"""The same of a net that was trained as a whole."""
+"""The same for a net that was trained as a whole."""
 
 
 def baseline_files(paths: Paths, folder: RunFolder) -> list[Path]:
-    """Name a record for each classifier to compare with.
+    """Return the record file of each classifier to compare with.
 
-    There is none for unlabelled targets, or too many images, and no other classifier of a net trained as a whole.
+    There is none for unlabelled targets or too many images, and no other classifier of a net trained as a whole.
     """
     data = folder.experiment.data
     if data.unlabelled or sum(data.counts.values()) > MOST:
@@ -81,13 +81,13 @@ def _of_spread(name: str, paths: Paths, folder: RunFolder) -> Record:
 
 
 def saved(paths: Paths, folder: RunFolder) -> Path:
-    """Return the run or record of what is saved as the model."""
+    """Return the run or record of the saved model."""
     record = _records(folder).get(Choice.read(paths.choice).chosen) if can_choose(folder) else None
     return paths.baselines / f"{record}.json" if record else folder.path
 
 
 def compared_records(paths: Paths, folder: RunFolder) -> list[Path]:
-    """List what a report compares with a run: other classifiers and, if there is one, the run on features alone."""
+    """Return what a report compares with a run: other classifiers and, if there is one, the run on features alone."""
     files = baseline_files(paths, folder)
     if is_run_folder(paths.features.run):
         files += [paths.features.run, *baseline_files(paths.features, RunFolder.load(paths.features.run))]
@@ -95,7 +95,7 @@ def compared_records(paths: Paths, folder: RunFolder) -> list[Path]:
 
 
 def result_lines(paths: Paths, folder: RunFolder) -> list[str]:
-    """Return the accuracy of the model that is saved, then those of others, a line each; last why it is this one."""
+    """Return the accuracy of the saved model, then those of others, one per line; last the reason of the choice."""
     lines = _model_lines(paths, folder)
     if not is_run_folder(paths.features.run):
         return lines
@@ -153,7 +153,7 @@ def write_domains(folder: RunFolder, out: Path) -> None:
 
 
 def write_domain_model(adaptation: Adaptation, folder: RunFolder) -> None:
-    """Fit and write the model that tells the domains of new pictures: linear, on the statistics of the sources'."""
+    """Fit and write the model that predicts the domains of new pictures: linear, on the sources' statistics."""
     paths = adaptation.paths
     make_missing([part for part in plan_style(replace(adaptation, skip_unreadable=True)) if not is_lmdb(part.path)])
     rows, _ = statistics_of(Pictures(folder.experiment, paths.data))
@@ -186,7 +186,7 @@ def _readme(adaptation: Adaptation, folder: RunFolder) -> Iterable[str]:
 
 
 def contents(paths: Paths) -> list[str]:
-    """List the files of the folder, a line each."""
+    """List the files of the folder, one per line."""
     texts = {
         paths.report: "pictures and numbers: open it in a browser",
         paths.predictions: "the class of every target image, and how probable it is",
@@ -236,7 +236,7 @@ def usage(paths: Paths) -> list[str]:
 
 
 def _reading(paths: Paths) -> list[str]:
-    """Lines of the program that read a picture as the set's were read."""
+    """Return lines of the program that read a picture as the dataset's were read."""
     usual = ["  image = cv2.resize(cv2.imread('image.jpg'), (width, height)).astype('float32')"]
     made_of = [read_note(lmdb).made_of for lmdb in paths.lmdbs.glob("*")]
     options = {option for one in made_of if one for option in one.reading}

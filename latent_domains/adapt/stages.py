@@ -1,4 +1,4 @@
-"""An adaptation carried out, from LMDBs to results. What is there already is left alone."""
+"""Carry out an adaptation, from LMDBs to results. Existing results are kept."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ from latent_domains.runs.run_folder import RunFolder
 
 
 class Notes:
-    """Notes for the user, each printed once, whichever training it is about."""
+    """Notes for the user, each printed once for all trainings."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -50,8 +50,7 @@ class Notes:
 def carry_out(adaptation: Adaptation, experiment: Experiment, weights: Path | None, notes: Notes) -> list[str]:
     """Do all that is missing of an adaptation; return its result and those to compare with, in words.
 
-    ``experiment`` is that on all its images, ``weights`` what training begins from. Prints what it does. Raises
-    ProgramError naming what is wrong with images, LMDBs or the run folder.
+    ``experiment`` is that on all its images, ``weights`` the file that training begins from. Prints what it does.
     """
     found, counts, before = adaptation.images.counts, build_lmdbs(adaptation), experiment.num_domains
     check_different(adaptation, experiment.batch_inputs)
@@ -76,7 +75,7 @@ def carry_out(adaptation: Adaptation, experiment: Experiment, weights: Path | No
 
 @dataclass(frozen=True)
 class RunResult(Artefact):
-    """What is made of a finished training, and made again if it is older than its record."""
+    """A result of a finished training, made again if it is older than the run's record."""
 
     record_file: Path
     paths: Sequence[Path]

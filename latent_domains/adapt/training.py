@@ -32,9 +32,9 @@ _AVERAGE = re.compile(r"Average Forward-Backward: (\S+) ms")
 
 
 def weights_to_begin(adaptation: Adaptation, experiment: Experiment, *, begins: bool) -> Path | None:
-    """Return the caffemodel that training begins with; None for random weights, or where it goes on.
+    """Return the caffemodel that training begins with; None for random weights, or if training continues.
 
-    Raises ProgramError, too, if a training that goes on began from others.
+    Refuses to continue a training that began from other weights.
     """
     if not begins:
         folder = RunFolder.load(adaptation.paths.run)
@@ -49,7 +49,7 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
 
     ``option`` is a file, NONE, or None for the network's own, ImageNet's. A checkpoint of PyTorch or Lua Torch is
     converted to files in the folder ``converted``. A head on a backbone's features begins at random, and the backbone's
-    package is looked at. Raises ProgramError if a file is missing, another one, or cannot be had.
+    package is checked.
     """
     if features := experiment.data.features:
         if option is not None:
@@ -76,9 +76,9 @@ def starting_weights(option: str | None, experiment: Experiment, converted: Path
 
 
 def check_begun(option: str | None, folder: RunFolder, converted: Path) -> None:
-    """Raise ProgramError if a run that goes on began from other weights than ``option`` names now.
+    """Raise ProgramError if a run that continues began from other weights than ``option`` names now.
 
-    Options are as of :func:`starting_weights`. A file that is no longer there is not needed.
+    Options are as in :func:`starting_weights`. A file that does not exist any more is not needed.
     """
     training = folder.read_training()
     if training is None or training.weights is None:
@@ -96,7 +96,7 @@ def check_begun(option: str | None, folder: RunFolder, converted: Path) -> None:
 
 
 def _of_imagenet(network: Network, experiment: Experiment) -> Path:
-    """Fetch ImageNet's weights for a network to FOLDER. Raises ProgramError that names the alternatives."""
+    """Fetch ImageNet's weights for a network to FOLDER. If they cannot be fetched, the error names the alternatives."""
     weights = at_hand(network.name, FOLDER)
     ready = FOLDER / weights.caffemodel(experiment.num_domains)
     if weights.converted and is_made_of(ready, FOLDER / weights.name, weights.file.hashes["sha256"]):
@@ -118,10 +118,7 @@ def _converted(checkpoint: Path, experiment: Experiment, out: Path) -> Path:
 
 
 def open_run(adaptation: Adaptation, experiment: Experiment) -> RunFolder:
-    """Write the run folder of the experiment or, if training goes on, open it.
-
-    Raises ProgramError if it holds another experiment, or if ``dataset.json`` is a folder.
-    """
+    """Write the run folder of the experiment or, if training continues, open it. Refuses one of another experiment."""
     paths = adaptation.paths
     if not (paths.is_begun and paths.dataset.is_file()):
         write_text(paths.dataset, json_text(experiment.data.to_json()))
@@ -173,7 +170,7 @@ def measure_iteration(folder: RunFolder, threads: int | None) -> tuple[int, floa
 def estimate_seconds(folder: RunFolder, iterations: int, seconds: float) -> float:
     """Estimate the seconds of a run's last ``iterations``, at ``seconds`` each, with tests and evaluation.
 
-    A test only goes forward, which takes a third of an iteration's time for the same number of images.
+    A test is only a forward pass, which needs a third of an iteration's time for the same number of images.
     """
     tested = sum(batch_size * batches for batch_size, batches in folder.test_batches().values())
     tests = -(-iterations // folder.experiment.recipe.test_interval) + 1
