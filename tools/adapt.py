@@ -5,10 +5,10 @@
     python -m tools.adapt --source mixture --domains runs/kinds/domains.csv --target scans
 
 Each --source is a domain with one folder for each class. A single source is treated as a mixture of latent domains. On
-features the program counts the latent domains, as tools.discover does; --k says their number, and --domains which
-picture is of which: a CSV file such as tools.discover writes, also one that was edited.
-Each --target holds the images to classify, in any folders. Folders with the names of the classes serve only to measure
-the accuracy. Several targets are one domain, or --k-target latent domains.
+features the program counts the latent domains, as tools.discover does. --k sets their number; --domains names a CSV
+file with the domain of each picture, as tools.discover writes it, which you may edit. Each --target contains the images
+to classify, in any folders. Folders with the names of the classes are only used to measure the accuracy. Several
+targets are one domain, or --k-target latent domains.
 
 Without a GPU, train a classifier on features of EfficientNet-Lite0, in minutes; the weights come from a Python package.
 --fine-tune also trains the whole net, in a quarter of an hour on two cores. The model is then the fine-tuned net, and
@@ -16,8 +16,8 @@ OUT/features has the classifier on features. With a GPU, fine-tune ResNet18. --n
 
 OUT gets the trained model in stock layers (model.*), predictions.csv for the target, domains.csv for the sources,
 report.html, logistic regression on the same features (baselines), nets and training (run), LMDBs (data), and
-README.txt, which explains these files. Ctrl-C stops the program; the same command continues. After the end it does
-nothing. On a processor, the program first estimates and prints the time of the training. More: docs/own_images.md.
+README.txt, which explains these files. Ctrl-C stops the program; the same command continues, or does nothing if all is
+finished. On a CPU, the program first prints an estimate of the training time. More: docs/own_images.md.
 """
 
 if __name__ == "__main__":
@@ -72,8 +72,8 @@ from latent_domains.runs.write import check_name
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.adapt", __doc__)
     several = {"type": _domain, "action": "append", "required": True, "metavar": "DIR"}
-    parser.add_argument("--source", help="a domain: DIR/CLASS/…/IMAGE; may be repeated", **several)
-    parser.add_argument("--target", help="the images to adapt to; may be repeated", **several)
+    parser.add_argument("--source", help="folder of a source domain: DIR/CLASS/…/IMAGE; may be repeated", **several)
+    parser.add_argument("--target", help="folder of the images to classify; may be repeated", **several)
     parser.add_argument(
         "--out",
         type=_folder,
@@ -84,7 +84,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--unlabelled", action="store_true", help="do not read the targets' folders as labels")
     parser.add_argument("--allow-missing-classes", action="store_true", help="allow sources that lack some classes")
     add_tree_option(parser)
-    parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable images and leave them out")
+    parser.add_argument("--skip-unreadable", action="store_true", help="skip unreadable images and print their names")
     parser.add_argument(
         "--network",
         choices=CHOICES,
@@ -94,13 +94,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--fine-tune",
         action="store_true",
-        help="also fine-tune lite0; the classifier on features is then in OUT/features",
+        help="also fine-tune lite0; OUT/features then has the classifier on features",
     )
     parser.add_argument(
         "--image-size",
         type=positive,
         metavar="SIDE",
-        help=f"side of the square input of a fine-tuned net (default: {IMAGE_SIZE} for lite0, else the network's)",
+        help=f"side in pixels of a fine-tuned net's square input (default: {IMAGE_SIZE} for lite0, else the network's)",
     )
     parser.add_argument(
         "--weights",
@@ -127,7 +127,7 @@ def _options() -> argparse.Namespace:
         dest="no_w_gradient",
         action="store_false",
         default=None,
-        help="train the branch by the losses on the classes, too (the default for fine-tuned nets, not on features)",
+        help="also train the branch with the class losses (default for fine-tuned nets, not on features)",
     )
     add_training_options(parser, jobs=None)
     add_image_options(parser)

@@ -86,7 +86,7 @@ def _options() -> argparse.Namespace:
     )
     add_data_option(parser)
     parser.add_argument("--force", action="store_true", help="replace OUT.json")
-    parser.add_argument("out", type=Path, metavar="OUT.json", help="the record")
+    parser.add_argument("out", type=Path, metavar="OUT.json", help="record to write")
     options = parser.parse_args()
     if options.min_domain is not None and options.method != "gong2013":
         parser.error(f"argument --min-domain: {options.method} has no such bound")

@@ -89,10 +89,12 @@ def _gpu(number: int):
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.bench", __doc__)
-    parser.add_argument("--only", nargs="+", metavar="ROW", help="rows to measure; patterns such as 'batchnorm-*' work")
+    parser.add_argument(
+        "--only", nargs="+", metavar="ROW", help="rows to measure, or patterns such as 'batchnorm-*' (default: all)"
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the rows and stop")
     parser.add_argument("--seconds", type=seconds, default=4, help="time to spend on each comparison (default: 4)")
     parser.add_argument("--smallest", action="store_true", help="run each row once on little data, as a test")
     parser.add_argument("--gpu", type=natural, metavar="N", help="measure the layers on this GPU, by CUDA's number")
-    parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one a core)")
+    parser.add_argument("--threads", type=positive, help="threads (default: OMP_NUM_THREADS, or one per core)")
     return parser.parse_args()

@@ -3,8 +3,8 @@
     python -m tools.build_lmdb list.txt data/photo --root images --resize 256x256
     python -m tools.build_lmdb images/photo data/photo --resize 256x256 --encoded jpg
 
-A list holds lines 'PATH LABEL', as convert_imageset takes it. In a tree the sorted folder names are the classes 0, 1,
-and so on, names that are all numbers in the order of numbers; they are written to OUT/classes.txt.
+A list has lines 'PATH LABEL', as convert_imageset reads them. In a tree the sorted folder names are the classes 0, 1,
+and so on; if all names are numbers, they are sorted as numbers. OUT/classes.txt has the names.
 
 The records are those of convert_imageset, byte for byte, with four exceptions. Transparent parts become white, and of
 values of more than 8 bits those that the pictures use become black to white (--background, --range). The largest value
@@ -45,13 +45,16 @@ from latent_domains.data.inspection import chosen_reading, copies, notes_on_labe
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.build_lmdb", __doc__)
-    parser.add_argument("input", type=Path, help="list file, or folder that holds one folder for each class")
+    parser.add_argument("input", type=Path, help="list file, or folder with one folder per class")
     parser.add_argument("out", type=Path, help="LMDB folder to make")
     parser.add_argument(
         "--root", type=Path, metavar="DIR", help="folder of the list's paths (default: the current one)"
     )
     parser.add_argument(
-        "--classes", type=Path, metavar="FILE", help="names of the classes, one a line, instead of the folders' names"
+        "--classes",
+        type=Path,
+        metavar="FILE",
+        help="file with the names of the classes, one per line (default: the folders' names)",
     )
     add_tree_option(parser)
     parser.add_argument("--resize", type=_size, metavar="HxW", help="resize to this height and width (bilinear)")
@@ -65,7 +68,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=natural, default=0, help="seed of the order of the records (default: 0)")
     parser.add_argument("--no-shuffle", action="store_true", help="keep the order of the list or tree")
     parser.add_argument(
-        "--skip-unreadable", action="store_true", help="name and count unreadable images instead of stopping"
+        "--skip-unreadable", action="store_true", help="skip unreadable images, and print their names and number"
     )
     parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
     add_image_options(parser)

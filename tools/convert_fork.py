@@ -33,10 +33,15 @@ from latent_domains.convert.options import add_converter_options, converter_opti
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.convert_fork", __doc__)
     parser.add_argument("net", type=Path, metavar="NET", help="the fork's prototxt for both phases, with include rules")
-    parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="a caffemodel that the fork wrote")
-    parser.add_argument("out", type=Path, metavar="OUT", help="prefix of the names of the output files")
+    parser.add_argument("weights", type=Path, metavar="WEIGHTS", help="caffemodel written by the fork")
+    parser.add_argument("out", type=Path, metavar="OUT", help="prefix of the output files' names")
     parser.add_argument(
-        "--set", type=_setting, action="append", default=[], metavar="NAME=VALUE", help="a template field (repeatable)"
+        "--set",
+        type=_setting,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="value of a template field; may be repeated",
     )
     add_converter_options(parser)
     options = parser.parse_args()

@@ -5,15 +5,16 @@
     python -m tools.convert_torch data/weights/efficientnet-lite0-57934424.pth lite0
 
 Read a state dict of torch.save (zip or older format, bare or in a training checkpoint), safetensors (names of
-torchvision, timm or efficientnet-lite-pytorch), a .t7 of fb.resnet.torch, or an ONNX file of a ResNet with separate
-BN nodes. The program recognises the format by the content, and runs no code in the file. It writes
+torchvision, timm or efficientnet-lite-pytorch), a .t7 of fb.resnet.torch, or an ONNX file of a ResNet with separate BN
+nodes. The program recognises the format from the contents, and runs no code in the file. It writes
 
-    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line says which pixels it takes
+    OUT.prototxt, OUT.caffemodel  the net itself with BatchNorm and Scale; its first line describes its input
     OUT_mda4.caffemodel           initial weights of mDA nets with four domains (without branch and classifier)
 
-A training checkpoint may hold other things, too, and the net below a prefix (module., backbone., …). The program finds
-the net by its tensors. Nets that share all names with a ResNet but compute otherwise cannot be told from it by their
-file: resnetblur18 (its pooling blurs), other strides or dilation, He et al.'s ResNet50 (strides in 1×1 convolutions).
+A training checkpoint may contain other things, too, and the net's names may have a prefix (module., backbone., …). The
+program finds the net by its tensors. A net that has all names of a ResNet but computes differently cannot be recognised
+from its file: resnetblur18 (its pooling blurs), other strides or dilation, He et al.'s ResNet50 (strides in 1×1
+convolutions).
 
 Inputs are Caffe's: B, G, R from 0 to 255, minus a mean. The rest of torchvision's preprocessing (R, G, B, /255, its
 standard deviations) goes into conv1. The net itself subtracts the checkpoint's mean and is exact. The mDA nets subtract
@@ -43,18 +44,18 @@ from latent_domains.networks.network import IMAGENET
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.convert_torch", __doc__)
-    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="the file to read")
-    parser.add_argument("out", type=Path, metavar="OUT", help="beginning of the names of the files to write")
-    parser.add_argument("--no-head", action="store_true", help="leave the classifier out")
+    parser.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="file to read")
+    parser.add_argument("out", type=Path, metavar="OUT", help="prefix of the output files' names")
+    parser.add_argument("--no-head", action="store_true", help="omit the classifier")
     parser.add_argument(
         "--prefix",
         metavar="P",
-        help="read the net whose names begin with P, the keys of dicts around it included (default: the only one)",
+        help="read the net whose tensor names, with the keys of dicts around it, begin with P (default: the only net)",
     )
     add_domain_options(parser)
     for option, default_values, read, what in (
-        ("--mean", IMAGENET.mean, _mean, "mean that a net subtracts from pixels of 0 to 1"),
-        ("--std", IMAGENET.std, _std, "standard deviation that it divides them by"),
+        ("--mean", IMAGENET.mean, _mean, "mean that the checkpoint's net subtracts from pixels of 0 to 1"),
+        ("--std", IMAGENET.std, _std, "standard deviation by which it divides them"),
     ):
         parser.add_argument(
             option,
@@ -64,7 +65,7 @@ def _options() -> argparse.Namespace:
             help=f"{what} (default: {' '.join(map(str, default_values))})",
         )
     parser.add_argument(
-        "--channels", choices=("RGB", "BGR"), help=f"the order in which it takes them (default: {IMAGENET.channels})"
+        "--channels", choices=("RGB", "BGR"), help=f"order of the channels in its input (default: {IMAGENET.channels})"
     )
     add_converter_options(parser)
     return parser.parse_args()

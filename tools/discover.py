@@ -1,19 +1,21 @@
-"""Find the latent domains of pictures: which kinds of pictures are in a folder?
+"""Find the latent domains of pictures, without training and without domain labels.
 
     python -m tools.discover photos_and_drawings --out runs/kinds
     python -m tools.discover PACS/photo PACS/sketch --out runs/kinds --k 2
     python -m tools.discover scans --unlabelled --out runs/kinds
 
-Each SOURCE holds one folder for each class: SOURCE/CLASS/…/PICTURE. The class is not what is looked for: its effect is
-taken away first. With --unlabelled the pictures lie in any folders. Content may then take the place of style. All
-pictures are taken together, whatever SOURCE they are from. If there are several, the result is compared with them.
+Each SOURCE contains one folder for each class: SOURCE/CLASS/…/PICTURE. The program removes the effect of the class
+first, because a class is not a domain. With --unlabelled the folders are not classes; the domains may then follow
+content instead of style. The program divides the pictures of all SOURCEs together, then compares the domains with the
+SOURCEs.
 
-Nothing is trained. A pretrained net (EfficientNet-Lite0, from a Python package) gives statistics of each picture. Two
-cores take about three minutes for 10,000 pictures. Without --k the program counts the domains. There may be only one.
+A pretrained net (EfficientNet-Lite0, from a Python package) computes statistics of each picture. Two cores take about
+three minutes for 10,000 pictures. Without --k the program counts the domains; it may find only one.
 
 OUT gets domains.csv (picture, number of its latent domain, probability), report.html (the most and least certain
-pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Statistics are made once: with another
---k, or in tools.adapt on the same pictures, it takes seconds. tools.adapt --domains trains on domains.csv.
+pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Another call on the same pictures reuses
+the statistics: with another --k it takes seconds, and tools.adapt uses them, too. tools.adapt --domains trains on
+domains.csv.
 """
 
 if __name__ == "__main__":
@@ -58,19 +60,21 @@ from latent_domains.report.page import check_figures
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.discover", __doc__)
-    parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="a folder of pictures")
+    parser.add_argument("sources", nargs="+", type=Path, metavar="SOURCE", help="folder of pictures")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all results")
     parser.add_argument("--k", type=positive, help="number of latent domains (default: counted, 1 to 8)")
-    parser.add_argument("--unlabelled", action="store_true", help="the folders in a SOURCE are not classes")
+    parser.add_argument("--unlabelled", action="store_true", help="do not read the folders in a SOURCE as classes")
     add_tree_option(parser)
     add_backbone_options(parser, features=False)
     add_data_option(parser, "folder of the data; ResNet18's weights are in DIR/weights")
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="also save every chart in this folder, as SVG and PNG"
+    )
     parser.add_argument("--seed", type=natural, default=0, help="seed of random numbers (default: 0)")
     add_image_options(parser)
     add_reading_options(parser)
-    parser.add_argument("--skip-unreadable", action="store_true", help="name unreadable pictures and leave them out")
-    parser.add_argument("--force", action="store_true", help="replace what is in OUT")
+    parser.add_argument("--skip-unreadable", action="store_true", help="skip unreadable pictures and print their names")
+    parser.add_argument("--force", action="store_true", help="replace earlier results in OUT")
     options = parser.parse_args()
     check_backbone_options(parser, options)
     if options.onnx and not options.early:

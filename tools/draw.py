@@ -51,7 +51,7 @@ def main() -> None:
     )
     parser.add_argument("--format", choices=FORMATS, default="svg", help="format of the pictures (default: svg)")
     parser.add_argument(
-        "--phase", choices=PHASES, default="train", help="the phase whose layers are drawn (default: train)"
+        "--phase", choices=PHASES, default="train", help="draw the layers of this phase (default: train)"
     )
     options = parser.parse_args()
     nets = options.nets or [ROOT / net for net in DOCS]

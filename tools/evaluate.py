@@ -1,6 +1,6 @@
 """Evaluate a trained run at its last iteration, never at its best, and write RUN/record.json.
 
-The record holds the experiment, versions, hardware and times, the accuracy and the confusion counts on the target's
+The record contains the experiment, versions, hardware and times, the accuracy and the confusion counts on the target's
 test images, and the last values of the loss terms. If a branch predicts domains, it also compares them with the true
 ones, for each snapshot, on held-out source images if there are any. You may make the record of a finished run again at
 any time.

@@ -3,7 +3,7 @@
     python -m tools.export runs/digits/mda_k2_seed0 digits
     python -m tools.export --net deploy.prototxt --weights model.caffemodel OUT
 
-The first form takes a run folder's deploy net and its last snapshot. It also writes OUT.json, the classes and the
+The first form reads a run folder's deploy net and its last snapshot. It also writes OUT.json, the classes and the
 preprocessing, for python -m tools.predict and other programs. mDA with the target's running statistics, BatchNorm and
 Scale go into the (de)convolution or inner product before them; without such a layer they become one Scale. With several
 latent targets their branch remains. Layers and parameters for training are removed. A head on EfficientNet-Lite0's
@@ -45,15 +45,15 @@ def _source(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Sou
 def main() -> None:
     parser = program_parser("tools.export", __doc__)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="run folder, trained to its last iteration")
-    parser.add_argument("out", type=Path, metavar="OUT", help="what the two files begin with")
-    parser.add_argument("--net", type=Path, metavar="FILE", help="instead of RUN: a deploy prototxt")
-    parser.add_argument("--weights", type=Path, metavar="FILE", help="and its caffemodel")
+    parser.add_argument("out", type=Path, metavar="OUT", help="prefix of the output files' names")
+    parser.add_argument("--net", type=Path, metavar="FILE", help="deploy prototxt to export instead of RUN")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="caffemodel of --net")
     add_pixel_options(parser, 0, "with --net, ")
     parser.add_argument(
         "--opencv",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="verify with OpenCV too, and write nothing if its results differ from Caffe's (default: yes)",
+        help="also verify with OpenCV, and write nothing if its results differ from Caffe's (default: yes)",
     )
     add_converter_options(parser)
     options = parser.parse_intermixed_args()

@@ -11,8 +11,8 @@ The first command reads DATA/office31/DOMAIN and writes OUT/office31_fc7/DOMAIN.
 with the same name and label, it writes a Datum of 4096×1×1 floats: AlexNet's fc7 of the central crop, before its ReLU.
 The second command writes OUT/pacs_lite0: EfficientNet-Lite0's 1,280 features and 80 statistics of its early blocks, by
 ONNX Runtime; the weights come from a Python package. The third command writes ResNet18's 512 features and 512
-statistics of its third stage (res4b). These are called after the weights, as OUT/pacs_resnet18_cntk. The fourth command
-uses any ONNX model. The fifth reads your own folder, my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds
+statistics of its third stage (res4b). Their name contains that of the weights: OUT/pacs_resnet18_cntk. The fourth
+command uses any ONNX model. The fifth reads your own folder, my_pictures/DOMAIN/CLASS/…/IMAGE, and first builds
 OUT/my_pictures/DOMAIN, an LMDB of each domain's pictures. Features of your own data get a description,
 OUT/my_pictures_lite0/dataset.json, for --dataset of tools.write_run and tools.baselines. Its last domain is the target;
 --targets chooses another one. The last command writes OUT/pacs_style: 384 statistics of each picture's style, by which
@@ -79,20 +79,18 @@ def _options() -> argparse.Namespace:
         "folder of pictures, DIR/DOMAIN/CLASS/…/IMAGE",
     )
     backbone = add_backbone_options(parser)
-    backbone.add_argument(
-        "--style", action="store_true", help="statistics of style, by which style_w finds latent domains"
-    )
-    backbone.add_argument("--weights", type=Path, metavar="FILE", help="AlexNet trained on ImageNet, a caffemodel")
+    backbone.add_argument("--style", action="store_true", help="extract statistics of style, for --method style_w")
+    backbone.add_argument("--weights", type=Path, metavar="FILE", help="caffemodel of AlexNet trained on ImageNet")
     add_tree_option(parser)
     add_reading_options(parser)
-    parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="default: all of the dataset")
+    parser.add_argument("--domains", nargs="+", metavar="DOMAIN", help="domains to extract (default: all)")
     add_data_option(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="data folder of the features (default: that of --data)")
     parser.add_argument(
         "--jobs",
         type=positive,
         default=len(os.sched_getaffinity(0)),
-        help="pictures at once, of ONNX Runtime (default: one a core)",
+        help="pictures that ONNX Runtime processes at the same time (default: one per core)",
     )
     parser.add_argument("--force", action="store_true", help="replace features of other weights or images")
     options = parser.parse_args()

@@ -98,7 +98,7 @@ def _add_images(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument(
         "--allow-incomplete",
         action="store_true",
-        help="build LMDBs even if the numbers of images are not the published ones",
+        help="build LMDBs even if the numbers of images differ from the published ones",
     )
 
 

@@ -7,12 +7,12 @@
     python -m tools.get_weights lite0          efficientnet-lite0-57934424.pth, and its conversion
 
 Converted weights have no classifier and were compared with the file's own net: NET.caffemodel, and NET_mda4.caffemodel
-for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed. CNTK's ResNet18 is
-no download: it must be in OUT or a mirror folder. Where torchvision's ResNet18 cannot be fetched and CNTK's is there,
-resnet18 takes that one, and says so. The program continues broken downloads and checks the hash before it names the
-file. It checks existing files by their hashes, and does not download or convert them again.
+for mDA nets with four domains. EfficientNet-Lite0 is in a Python package that is always installed. CNTK's ResNet18
+cannot be downloaded: it must be in OUT or a mirror folder. If torchvision's ResNet18 cannot be fetched and CNTK's
+exists, resnet18 uses that one, and says so. The program continues broken downloads and checks the hash before it names
+the file. It checks existing files by their hashes, and does not download or convert them again.
 
-Without a network, put the file into OUT and run this program to check it. Or name its folder by --mirror,
+Without a network, put the file into OUT and run this program to check it. Or name its folder with --mirror,
 WEIGHTS_MIRROR or DATA_MIRROR (FILE or weights/FILE). If a download fails, the error names the file, its URL and its
 hash.
 """
@@ -34,7 +34,7 @@ from latent_domains.experiment.networks import NETWORKS, PRETRAINED, get_pretrai
 
 def _options() -> argparse.Namespace:
     parser = program_parser("tools.get_weights", __doc__)
-    parser.add_argument("net", choices=PRETRAINED, help="the net whose weights to get")
+    parser.add_argument("net", choices=PRETRAINED, help="net whose weights to fetch")
     parser.add_argument(
         "--out",
         type=Path,
@@ -46,8 +46,8 @@ def _options() -> argparse.Namespace:
         "--mirror",
         type=Path,
         metavar="DIR",
-        help="copy the file from this folder (default: environment variable WEIGHTS_MIRROR; else DATA_MIRROR, if the "
-        "file is there; neither for lite0, which the package has)",
+        help="copy the file from here (default: environment variable WEIGHTS_MIRROR; else DATA_MIRROR, if it has "
+        "the file; lite0: the Python package)",
     )
     parser.add_argument("--force", action="store_true", help="replace a file of this name with another hash")
     add_domain_options(parser)

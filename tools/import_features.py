@@ -5,10 +5,10 @@
     python -m tools.write_run --dataset data/surf/dataset.json --method mda runs/surf
 
 OUT gets an LMDB for each domain and dataset.json. Pass this file to any program as --dataset, and OUT's parent folder
-as --data. The last domain is the target; --targets chooses another one. The rows of an array are samples. The features
-are called fts, feas, fea, features, feature, x or data, the labels labels, label, y or gnd, in upper or lower case;
---features and --labels give other names. Labels are whole numbers from 0 on, the same for all domains, in the order of
-the classes. Python objects in a file are refused.
+as --data. The last domain is the target; --targets chooses another one. The rows of an array are samples. The array of
+features is named fts, feas, fea, features, feature, x or data, the array of labels labels, label, y or gnd, in upper or
+lower case; --features and --labels set other names. Labels are whole numbers from 0 on, the same for all domains, in
+the order of the classes. The program refuses Python objects in a file.
 
 Existing LMDBs are not built again; LMDBs of other files or with other options are an error.
 """
@@ -41,7 +41,7 @@ def _options() -> argparse.Namespace:
         required=True,
         metavar="NAME=FILE",
         dest="domains",
-        help="two or more",
+        help="name and file of a domain; give two or more",
     )
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the dataset's folder, whose name is also the dataset's"

@@ -6,7 +6,7 @@
         data/digits/mnist80+mnistm20_train
 
 Each record is copied byte for byte and keeps its name; the number in its key is new. OUT/domains.txt names the LMDB of
-each record; training does not use it. If OUT is this mixture already, it is left as it is.
+each record; training does not use it. If OUT is this mixture already, the program does nothing.
 """
 
 if __name__ == "__main__":
@@ -28,7 +28,7 @@ def _options() -> argparse.Namespace:
         type=Path,
         nargs="+",
         metavar="IN",
-        help="LMDB folder, at least two of them",
+        help="LMDB folder; give two or more",
     )
     parser.add_argument("out", type=Path, metavar="OUT", help="LMDB folder to make")
     parser.add_argument(
@@ -36,9 +36,9 @@ def _options() -> argparse.Namespace:
         type=percentages,
         default=(),
         metavar="P:P:…",
-        help="percentages of the LMDBs' records: the largest mixture that has them (default: all records)",
+        help="percentages of the LMDBs in the largest possible mixture (default: all records)",
     )
-    parser.add_argument("--seed", type=natural, default=0, help="draws the records and their order (default: 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the records and their order (default: 0)")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is another mixture")
     options = parser.parse_args()
     if len(options.inputs) < 2:

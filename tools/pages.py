@@ -4,7 +4,7 @@
     python -m tools.pages --check               write nothing; an error if a page is not as it would be written
     python -m tools.pages results/branch.md     one page
 
-A table stands between <!-- from results/NAME: … --> and <!-- end -->; latent_domains/tables/pages.py shows how.
+A table is between <!-- from results/NAME: … --> and <!-- end -->; latent_domains/tables/pages.py shows how.
 """
 
 if __name__ == "__main__":
@@ -23,7 +23,7 @@ from latent_domains.tables.pages import filled, pages
 def main() -> None:
     parser = program_parser("tools.pages", __doc__)
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="a Markdown file (default: all)")
-    parser.add_argument("--check", action="store_true", help="write nothing; an error if a page differs")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page differs")
     options = parser.parse_args()
     texts = {page: filled(page) for page in options.pages or pages()}
     changed = [page for page, text in texts.items() if page.read_text(encoding="utf-8") != text]

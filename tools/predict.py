@@ -3,13 +3,14 @@
     python -m tools.predict runs/mine/model photos --out photos.csv
     python -m tools.predict runs/digits/mda_k2_seed0 seven.png
 
-MODEL is a run folder, a folder of python -m tools.adapt, or the beginning of the names of an exported model's files
-(python -m tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which says how an image becomes the input.
-Export a run on features first. On a processor ONNX Runtime runs MODEL.onnx if it exists; give MODEL.caffemodel to use
-Caffe. An image that cannot be read is named and left out.
+MODEL is a run folder, a folder of python -m tools.adapt, or the prefix of an exported model's files (python -m
+tools.export): MODEL.prototxt, MODEL.caffemodel and MODEL.json, which describes how an image becomes the input. Export a
+run on features first. On a CPU, ONNX Runtime runs MODEL.onnx if it exists; give MODEL.caffemodel to use Caffe. The
+program skips unreadable images and prints their names.
 
---domains adds the number of the source domain that an image is most like, and its probability: by the branch of the
-run, or by what tools.adapt writes beside the model (model.domains.npz) for clusters of style and domains of a file.
+--domains adds the number of the source domain that is most like the image, and its probability. They come from the
+run's branch, or from model.domains.npz, which tools.adapt writes beside the model for clusters of style and domains of
+a file.
 """
 
 if __name__ == "__main__":
@@ -37,10 +38,14 @@ def main() -> None:
     parser.add_argument("model", type=Path, metavar="MODEL", help="run folder, or prefix of a model's file names")
     parser.add_argument("images", type=Path, metavar="IMAGES", help="folder of images, at any depth, or one image")
     parser.add_argument(
-        "--out", type=Path, default=Path("predictions.csv"), metavar="FILE", help="the CSV file (default: %(default)s)"
+        "--out",
+        type=Path,
+        default=Path("predictions.csv"),
+        metavar="FILE",
+        help="CSV file to write (default: %(default)s)",
     )
     parser.add_argument(
-        "--domains", action="store_true", help="also write which of the sources' domains an image is most like"
+        "--domains", action="store_true", help="also write the source domain that is most like each image"
     )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
     add_image_options(parser)

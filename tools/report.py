@@ -3,11 +3,11 @@
     python -m tools.report runs/digits/mda_k2_seed0                          runs/digits/mda_k2_seed0/report.html
     python -m tools.report runs/digits --out report.html                     all runs in it side by side
     python -m tools.report runs/digits/mda* --out report.html                these
-    python -m tools.report --table digits                                    Table 1, from those of its runs in runs/
+    python -m tools.report --table digits                                    Table 1, from its runs in runs/
     python -m tools.report --table digits results/digits/records.jsonl       the same from records that were kept
 
-A RUN is a run folder, finished or not, a folder of run folders, or a record alone. If a run lacks log, snapshots or
-LMDBs, the report says so in place of the figures.
+A RUN is a run folder, finished or not, a folder of run folders, or only a record. If a run lacks log, snapshots or
+LMDBs, the report says so instead of showing the figures.
 """
 
 if __name__ == "__main__":
@@ -42,22 +42,24 @@ def main() -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="(default: report.html in the run's folder, or in tables/NAME for a table)",
+        help="file to write (default: report.html in the run's folder, or in tables/NAME for a table)",
     )
     parser.add_argument(
         "--show",
         action="append",
         metavar="RUN",
-        help="name of a run to show in pictures (domains, features, classes); may be repeated (default: one of mDA "
-        "and one without adaptation)",
+        help="name of a run to show in pictures (domains, features, classes); may be repeated (default: a run of "
+        "mDA and one without adaptation)",
     )
-    parser.add_argument("--figures", type=Path, metavar="DIR", help="save every chart there as SVG and PNG too")
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="also save every chart in this folder, as SVG and PNG"
+    )
     parser.add_argument(
         "--runs-folder",
         type=Path,
         default=ROOT / "runs",
         metavar="DIR",
-        help="where a table's runs lie as DATASET/NAME (default: runs)",
+        help="folder of a table's runs, DATASET/NAME (default: runs)",
     )
     add_choice_options(parser)
     options = parser.parse_args()

@@ -53,7 +53,7 @@ def main() -> None:
         "--save", type=Path, metavar="DIR", help="also save records, table.csv and the pictures of OUT/NAME there"
     )
     parser.add_argument(
-        "--write", metavar="RUN", help="write the folder of this run into --runs, unless it exists, and end"
+        "--write", metavar="RUN", help="write only the folder of this run into --runs, unless it exists"
     )
     add_choice_options(parser)
     add_mode_option(parser)

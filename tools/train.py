@@ -24,9 +24,9 @@ def main() -> None:
     parser = program_parser("tools.train", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders (python -m tools.write_run)")
     parser.add_argument("--resume", action="store_true", help="continue from the last snapshot; skip finished runs")
-    parser.add_argument("--wait", action="store_true", help="wait for another process that trains one of them")
+    parser.add_argument("--wait", action="store_true", help="wait until other processes have trained these runs")
     parser.add_argument(
-        "--weights", type=Path, metavar="FILE", help="caffemodel to begin from: layers of the same names are loaded"
+        "--weights", type=Path, metavar="FILE", help="caffemodel with initial weights for layers of the same names"
     )
     add_training_options(parser, jobs=1)
     options = parser.parse_args()

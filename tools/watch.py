@@ -19,7 +19,7 @@ from latent_domains.runs.watch import watch
 def main() -> int:
     parser = program_parser("tools.watch", __doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders")
-    parser.add_argument("--once", action="store_true", help="print the present state once, and end")
+    parser.add_argument("--once", action="store_true", help="print the current state once, and end")
     parser.add_argument(
         "--interval",
         type=seconds,

@@ -44,7 +44,7 @@ def path(text: str) -> Path:
 def add_image_options(parser: ArgumentParser) -> None:
     """Add the options of programs that read many images."""
     cores = len(os.sched_getaffinity(0))
-    parser.add_argument("--jobs", type=positive, default=cores, help="threads that read images (default: one a core)")
+    parser.add_argument("--jobs", type=positive, default=cores, help="threads that read images (default: one per core)")
 
 
 BACKGROUND, RANGE = "--background", "--range"
@@ -59,13 +59,13 @@ def add_reading_options(parser: ArgumentParser, otherwise: str = "") -> None:
         BACKGROUND,
         type=colour,
         metavar="COLOUR",
-        help=f"what transparent parts of pictures show: white, black or #RRGGBB (default: {otherwise or 'white'})",
+        help=f"colour behind transparent parts of pictures: white, black or #RRGGBB (default: {otherwise or 'white'})",
     )
     parser.add_argument(
         RANGE,
         type=ends,
         metavar="LOW:HIGH",
-        help="values that become black and white in PNG and TIFF of more than 8 bits "
+        help="values that become black and white, in PNG and TIFF of more than 8 bits "
         f"(default: {otherwise or 'all of 16 bits, if a picture uses them'})",
     )
 
@@ -95,7 +95,7 @@ FOLDERS_ARE_CLASSES = "--folders-are-classes"
 def add_tree_option(parser: ArgumentParser) -> None:
     """Add the option of programs that read class folders."""
     parser.add_argument(
-        FOLDERS_ARE_CLASSES, action="store_true", help="take the folders for classes even if they look like domains"
+        FOLDERS_ARE_CLASSES, action="store_true", help="use the folders as classes even if they look like domains"
     )
 
 

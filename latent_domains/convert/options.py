@@ -31,9 +31,7 @@ def add_converter_options(parser: argparse.ArgumentParser) -> None:
         help=f"run both models on the same inputs, and write nothing if a blob differs by more than {TOLERANCE:g} of "
         "a blob's largest value (default: yes)",
     )
-    parser.add_argument(
-        "--images", type=Path, metavar="DIR", help="verify on images of this folder too, not on random inputs alone"
-    )
+    parser.add_argument("--images", type=Path, metavar="DIR", help="also verify on the images in this folder")
     parser.add_argument("--force", action="store_true", help="replace existing output files")
 
 
@@ -50,7 +48,7 @@ def add_domain_options(parser: argparse.ArgumentParser) -> None:
         type=_domains,
         action="append",
         metavar="D",
-        help="write weights for mDA nets with D domains, source and target together; may be repeated "
+        help="write weights for mDA nets with D domains, sources and targets together; may be repeated "
         f"(default: {_default_domains()}, as for PACS)",
     )
     group.add_argument("--no-mda", action="store_true", help="write no weights for mDA nets")
@@ -82,9 +80,9 @@ def add_pixel_options(parser: argparse.ArgumentParser, mean: float, condition: s
         type=number,
         nargs="+",
         metavar="M",
-        help=f"{condition}after OUT: mean that is subtracted from the pixels, one number or B G R (default: {mean:g})",
+        help=f"{condition}after OUT: mean to subtract from the pixels, one number or B G R (default: {mean:g})",
     )
-    parser.add_argument("--scale", type=number, help=f"{condition}what they are then multiplied by (default: 1)")
+    parser.add_argument("--scale", type=number, help=f"{condition}factor for the pixels after that (default: 1)")
 
 
 def pixel_options(options: argparse.Namespace) -> Transform:

@@ -141,16 +141,16 @@ class Aligned(Method):
         Literal[*BRANCH_NORMS],
         Help(
             "what BN normalises in the branch that predicts domains: none: nothing; layers: the outputs of its layers, "
-            "as in the paper; centred: the input of the domain classifier (may divide latent targets by class), "
-            "logits: its logits, both without affine and not in the paper",
+            "as in the paper; centred: the input of the domain classifier (may divide latent targets by class); "
+            "logits: its logits. centred and logits have no affine part and are not in the paper",
             title=BRANCH_NORMS.__getitem__,
         ),
     ] = "layers"
     branch_input: Annotated[
         Literal[*BRANCH_INPUTS],
         Help(
-            "what the branch reads from a dataset of features: the final features, or the statistics of early blocks "
-            "that the dataset has beside them; the latter is not in the paper",
+            "input of the branch on a dataset of features: final: the final features; early: the statistics of early "
+            "blocks in the dataset, not in the paper",
             title=BRANCH_INPUTS.__getitem__,
         ),
     ] = "final"
@@ -164,7 +164,7 @@ class Aligned(Method):
     no_w_gradient: Annotated[
         bool,
         Help(
-            "do not train the branch that predicts domains by the losses on the classes",
+            "do not train the branch that predicts domains with the class losses",
             title=lambda _: "no gradient through w",
         ),
     ] = False
@@ -194,8 +194,9 @@ class DomainsFromFile(Aligned):
     domains: Annotated[
         str,
         Help(
-            "CSV file of source images and their domains, or a probability of each: discover's domains.csv, that of a "
-            "run, or another one. multi_source knows all of them, mda leaves those to the branch that are empty",
+            "CSV file with the domain of each source image, or a probability for each domain: domains.csv of "
+            "tools.discover or of a run, or your own. multi_source needs the domains of all images; with mda, the "
+            "branch predicts missing ones",
             "FILE",
             title=lambda digest: f"domains of file {digest}",
         ),
@@ -242,8 +243,8 @@ class Mda(DomainsFromFile, Latent):
     style_share: Annotated[
         Proportion,
         Help(
-            "share of each cluster of style, its surest images, that gets the cluster as its known domain, 0 to 1; not "
-            "in the paper",
+            "share of each style cluster, 0 to 1: its most certain images get the cluster as known domain; not in the "
+            "paper",
             "SHARE",
             title=lambda share: f"{100 * share:g} % of clusters of style known",
         ),

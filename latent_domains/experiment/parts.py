@@ -80,11 +80,12 @@ class Net:
     ``conv1_bias`` is a control: only the branch sees that bias, since mDA after conv1 subtracts it.
     """
 
-    network: Annotated[Literal[*NETWORKS], Help("the network that is trained (default: the dataset's)")]
+    network: Annotated[Literal[*NETWORKS], Help("network to train (default: the dataset's)")]
     image_size: Annotated[
         Positive,
         Help(
-            "side of the network's square input, with LMDBs of get_data --image-size (default: the network's)", "SIDE"
+            "side of the network's square input in pixels, with LMDBs of that size (default: the network's)",
+            "SIDE",
         ),
     ]
     geometry: Annotated[

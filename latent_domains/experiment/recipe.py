@@ -42,7 +42,7 @@ class Recipe:
     """
 
     iterations: Annotated[Count, Help("training iterations")]
-    batch_size: Annotated[Count, Help("images in a batch, counted as --batch-split says")]
+    batch_size: Annotated[Count, Help("images in a batch, counted by --batch-split")]
     batch_split: Annotated[
         BatchSplit,
         Help(
@@ -69,23 +69,23 @@ class Recipe:
     equal_classes: Annotated[
         bool,
         Help(
-            "draw source images so that all classes are equally frequent in each LMDB of the sources and, where "
-            "domains are found or known before training, in each domain of it; not in the paper",
+            "draw source images so that all classes are equally frequent in each LMDB of the sources, and in each of "
+            "its domains if these are found or known before training; not in the paper",
             title=lambda _: "equal classes",
         ),
     ] = False
     head: Annotated[
         Head,
         Help(
-            "on features: the layers that the authors have on AlexNet's fc7 (mDA, ReLU, classifier, mDA), or mDA and a "
+            "layers on features: paper: the authors' on AlexNet's fc7 (mDA, ReLU, classifier, mDA); linear: mDA and a "
             "linear classifier"
         ),
     ] = "paper"
     lambda_m: Annotated[
         Weight,
         Help(
-            "weight of the entropy of the target's mean class prediction, which is maximised: it assumes that the "
-            "target's classes are equally frequent; not in the paper",
+            "weight of the entropy of the target's mean class prediction, which training increases; it assumes that "
+            "the target's classes are equally frequent; not in the paper",
         ),
     ] = 0.0
     test_mirror: Annotated[bool, Help("mirror test images at random, as the authors' ResNet net does")] = False

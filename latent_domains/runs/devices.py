@@ -58,14 +58,14 @@ def add_mode_option(parser: argparse.ArgumentParser) -> None:
         "--solver-mode",
         choices=MODES,
         help=f"where Caffe computes (default: environment variable {VARIABLE}, else the run's solver; "
-        "a new run is written for the CPU where Caffe was built without CUDA)",
+        "new runs use the CPU if Caffe was built without CUDA)",
     )
 
 
 def add_training_options(parser: argparse.ArgumentParser, jobs: int | None) -> None:
     """Add the options of programs that train. ``jobs``: the default number of parallel runs; None: one run."""
     if jobs is not None:
-        parser.add_argument("--jobs", type=positive, default=jobs, help="runs side by side (default: %(default)s)")
+        parser.add_argument("--jobs", type=positive, default=jobs, help="runs at the same time (default: %(default)s)")
     parser.add_argument(
         "--threads", type=threads, metavar="N", help="threads of each process (default: its share of the cores)"
     )

@@ -25,8 +25,10 @@ def seed_list(text: str) -> tuple[int, ...]:
 
 def add_choice_options(parser: ArgumentParser) -> None:
     """Add the options that select some of a table's runs, or shorter ones."""
-    parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="these seeds (default: the table's)")
-    parser.add_argument("--iterations", type=positive, metavar="N", help="runs of N iterations (default: the recipe's)")
+    parser.add_argument("--seeds", type=seed_list, metavar="N,N,…", help="only these seeds (default: the table's)")
+    parser.add_argument(
+        "--iterations", type=positive, metavar="N", help="only runs of N iterations (default: the recipe's)"
+    )
     add_data_option(parser)
 
 

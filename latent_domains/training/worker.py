@@ -79,7 +79,7 @@ def train(solver_file: Path, snapshot: Path, check: Callable[[], None]) -> None:
 def main() -> None:
     parser = program_parser("latent_domains.training.worker", __doc__)
     parser.add_argument("--solver", type=Path, required=True, metavar="FILE", help="the run's solver")
-    parser.add_argument("--snapshot", type=Path, required=True, metavar="FILE", help="solverstate to go on from")
+    parser.add_argument("--snapshot", type=Path, required=True, metavar="FILE", help="solverstate to continue from")
     options = parser.parse_args()
     code = 1
     try:

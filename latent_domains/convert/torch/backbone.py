@@ -111,27 +111,27 @@ def add_backbone_options(parser: argparse.ArgumentParser, *, features: bool = Tr
     backbone.add_argument(
         "--backbone",
         choices=[name for name, network in NETWORKS.items() if network.backbone],
-        help=f"one of ours: {', '.join(BACKBONES)} comes from a Python package, others from DATA/weights "
+        help=f"backbone: the weights of {', '.join(BACKBONES)} come from a Python package, others from DATA/weights "
         "(tools.get_weights)",
     )
     backbone.add_argument(
-        "--onnx", type=Path, metavar="FILE", help="an ONNX model of another backbone, with the options for it below"
+        "--onnx", type=Path, metavar="FILE", help="ONNX model of another backbone, with its options below"
     )
-    onnx = parser.add_argument_group("an ONNX model", "What it is, and how pictures become its input.")
+    onnx = parser.add_argument_group("an ONNX model", "The model, and how pictures become its input.")
     onnx.add_argument("--layer", metavar="NAME", help="value or node with the features (default: the only output)")
-    kept = "means and deviations are kept as well" if features else "means are the statistics (required)"
+    kept = "means and deviations are stored, too" if features else "means are the statistics (required)"
     onnx.add_argument("--early", nargs="+", metavar="NAME", help=f"blocks whose channels' {kept}")
     onnx.add_argument("--size", type=positive, metavar="N", help="resize pictures to N×N (default: as stored, 256)")
     onnx.add_argument("--crop", type=positive, metavar="N", help="side of the central square (default: the model's)")
     onnx.add_argument(
-        "--mean", type=_numbers, metavar="A[,B,C]", help="subtracted from the pixels, 0 to 255 (default: 0)"
+        "--mean", type=_numbers, metavar="A[,B,C]", help="value to subtract from the pixels, 0 to 255 (default: 0)"
     )
-    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="what they are then multiplied by (default: 1)")
+    onnx.add_argument("--scale", type=_numbers, metavar="A[,B,C]", help="factor for the pixels after that (default: 1)")
     onnx.add_argument(
         "--order", choices=("bgr", "rgb"), help="order of the channels, also in --mean and --scale (default: rgb)"
     )
     if features:
-        onnx.add_argument("--name", help="the features are called DATASET_NAME (default: the file's)")
+        onnx.add_argument("--name", help="name of the features: DATASET_NAME (default: the file's name)")
     return backbone
 
 
