@@ -13,9 +13,9 @@ A pretrained net (EfficientNet-Lite0, from a Python package) computes statistics
 three minutes for 10,000 pictures. Without --k the program counts the domains; it may find only one.
 
 OUT gets domains.csv (picture, number of its latent domain, probability), report.html (the most and least certain
-pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Another call on the same pictures reuses
-the statistics: with another --k it takes seconds, and tools.adapt uses them, too. tools.adapt --domains trains on
-domains.csv.
+pictures of each domain, its classes, how stable it is), and statistics (LMDBs). Another call on the same pictures
+reuses the statistics: with another --k it takes seconds, and tools.adapt uses them, too. tools.adapt --domains trains
+on domains.csv.
 """
 
 if __name__ == "__main__":
