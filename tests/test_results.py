@@ -34,7 +34,7 @@ README = [
     "pacs_lite0_finetuned: mDA; {gain over DIAL}, undecided ([one seed](results/README.md#pacs-fine-tuned)",
     "pacs_domains: mDA, branch of adapt; {gain over DIAL}, no gain ([ten seeds](results/pacs_domains/README.md))",
     "office_caltech_surf: mDA; {gain over DIAL}, no gain ([five seeds](results/office_caltech_surf",
-    "office_caltech_domains: mDA, branch of adapt; {gain over DIAL}, no gain ([ten seeds](results/pacs_domains/README.md#",
+    "office_caltech_domains: mDA, branch of adapt; {gain over DIAL}, no gain ([ten seeds](results/pacs_domains/README",
     "pacs_domains_resnet18: multi-source; by style gain {gain over DIAL:1} to 0.4 points",
     "pacs_domains: multi-source, undivided; gain 0.2 to {gain over DIAL, undivided:1} points",
     "demo, seeds 0 to 0: source only; {accuracy} %",

@@ -36,14 +36,13 @@ from latent_domains.adapt.adaptation import (
     IMAGE_SIZE,
     ITERATIONS,
     Adaptation,
+    Notes,
     choose_learner,
     experiment_of,
     notes_on,
     with_defaults,
 )
 from latent_domains.adapt.folder import Paths, check_goes_on, held, keep_settings, remove_results
-from latent_domains.adapt.results import contents, usage
-from latent_domains.adapt.stages import Notes, carry_out
 from latent_domains.adapt.training import NONE, weights_to_begin
 from latent_domains.common.arguments import (
     BACKGROUND,
@@ -227,6 +226,10 @@ def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
 
 def _adapt(options: argparse.Namespace, adaptation: Adaptation, experiments: list[Experiment]) -> None:
     """Do what is missing in the folder; ``experiments`` are those of its adaptations in their order."""
+    # Seconds to import: bad options end before.
+    from latent_domains.adapt.results import contents, usage
+    from latent_domains.adapt.stages import carry_out
+
     paths, adaptations, settings = adaptation.paths, adaptation.in_order, _settings(options, adaptation)
     replaces = options.force and paths.settings.is_file()
     if not replaces:

@@ -1,6 +1,6 @@
 """An adaptation on the user's own images with all its decisions: what is trained, options, the experiment."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -184,6 +184,20 @@ class Adaptation:
             return [self]
         chosen = for_features(alone, self.chosen)
         return [replace(self, paths=self.paths.features, learner=alone, chosen=chosen, weights=None), self]
+
+
+class Notes:
+    """Notes for the user, each printed once for all trainings."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def say(self, notes: Iterable[str]) -> None:
+        """Print those that were not printed before."""
+        for note in notes:
+            if note not in self._said:
+                print(f"note: {note}", flush=True)
+                self._said.add(note)
 
 
 def experiment_of(adaptation: Adaptation, counts: Mapping[str, int]) -> Experiment:

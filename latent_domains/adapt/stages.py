@@ -1,11 +1,11 @@
 """Carry out an adaptation, from LMDBs to results. Existing results are kept."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from latent_domains.adapt.adaptation import Adaptation, experiment_of, notes_on
+from latent_domains.adapt.adaptation import Adaptation, Notes, experiment_of, notes_on
 from latent_domains.adapt.choice import Choice, accuracies, can_choose, choose, train_held_out
 from latent_domains.adapt.data import build_lmdbs, check_different, extract_features, read_stored, with_counted_domains
 from latent_domains.adapt.results import (
@@ -31,20 +31,6 @@ from latent_domains.report.build import build
 from latent_domains.runs.devices import mode_of, requested_mode
 from latent_domains.runs.predict import open_classifier
 from latent_domains.runs.run_folder import RunFolder
-
-
-class Notes:
-    """Notes for the user, each printed once for all trainings."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def say(self, notes: Iterable[str]) -> None:
-        """Print those that were not printed before."""
-        for note in notes:
-            if note not in self._said:
-                print(f"note: {note}", flush=True)
-                self._said.add(note)
 
 
 def carry_out(adaptation: Adaptation, experiment: Experiment, weights: Path | None, notes: Notes) -> list[str]:
