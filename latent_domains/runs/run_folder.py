@@ -188,7 +188,7 @@ class RunFolder:
 
     @property
     def initial(self) -> Path:
-        """The weights that training begins from (:mod:`latent_domains.runs.initial`)."""
+        """The weights that training begins from (:mod:`latent_domains.runs.initial_weights`)."""
         return self.path / "initial.caffemodel"
 
     @property

@@ -12,7 +12,7 @@ from latent_domains.experiment.experiment import Experiment, differences
 from latent_domains.nets.training_files import make_nets_and_solver
 from latent_domains.runs.devices import choose_mode
 from latent_domains.runs.domain_labels import write_labels
-from latent_domains.runs.initial import draw_weights
+from latent_domains.runs.initial_weights import draw_weights
 from latent_domains.runs.run_folder import RunFolder, is_run_folder
 
 
