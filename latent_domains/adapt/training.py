@@ -105,8 +105,8 @@ def _of_imagenet(network: Network, experiment: Experiment) -> Path:
         weights, file = get_pretrained(weights, FOLDER)
     except ProgramError as error:
         raise ProgramError(
-            f"{error}\nOr name other weights by --weights FILE, or train from random ones by --weights {NONE} (which "
-            "takes many more images)."
+            f"{error}\nOr pass other weights with --weights FILE, or random ones with --weights {NONE} (which need "
+            "many more images)."
         ) from error
     return _converted(file, experiment, FOLDER / weights.name) if weights.converted else file
 

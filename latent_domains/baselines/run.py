@@ -160,7 +160,7 @@ def _discover(baseline: BaselineOptions, X: Floats, y: Integers) -> Choice:
         return Choice(estimator(baseline.k, **options).fit(X, y))
     largest = min(baseline.max_k, int(np.unique(y, return_counts=True)[1].min()))
     if largest < 2:
-        raise ProgramError("k: a class has a single sample, so that auto can try no number of domains: pass --k 1")
+        raise ProgramError("k: a class has a single sample, so auto has no choice of k: pass --k 1")
     estimators = [estimator(k, **options) for k in range(2, largest + 1)]
     return choose_domains(estimators, X, y, seed=baseline.seed)
 

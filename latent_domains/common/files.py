@@ -70,11 +70,11 @@ def check_free(*paths: Path, force: bool = False, inputs: Iterable[Path] = ()) -
     read = {path.resolve() for path in inputs}
     for path in paths:
         if path.resolve() in read:
-            raise ProgramError(f"{path}: it is what is read, choose another name for what is written")
+            raise ProgramError(f"{path}: it is an input file, choose another name for the output")
         if path.is_dir():
             raise ProgramError(f"{path}: a folder is there, expected to write a file of this name")
         if path.exists() and not path.is_file():  # such as /dev/null, which others need
-            raise ProgramError(f"{path}: no regular file is there, expected to write one of this name")
+            raise ProgramError(f"{path}: it exists and is not a regular file, choose another name")
         check_new(path, force=force)
 
 
@@ -96,7 +96,7 @@ def check_apart(folders: Sequence[Path], expected: str) -> None:
 def check_named(path: Path) -> None:
     """Raise ProgramError if a new folder would be called ``.`` or ``..``: nothing can be renamed to that."""
     if path.name in ("", ".."):
-        raise ProgramError(f"{path}: found no name of a folder, expected one: ../photo from within photo, say")
+        raise ProgramError(f"{path}: found no folder name at the end, expected one, such as ../photo")
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def build_folder_aside(path: Path, *, force: bool = False) -> Iterator[Path]:
         try:
             if not is_absent(path):
                 if not force:
-                    raise ProgramError(f"{path}: another process made it meanwhile, and it stays")
+                    raise ProgramError(f"{path}: another process made it meanwhile: it was not replaced")
                 path.rename(old)
             aside.rename(path)
         except BaseException:

@@ -163,15 +163,15 @@ def read_piles(folders: Sequence[Path], *, unlabelled: bool = False, folders_are
     if not unlabelled:
         for folder in folders:
             if not visible_folders(folder):
-                raise ProgramError(f"{folder}: no folders in it, expected one for each class; for others: --unlabelled")
+                raise ProgramError(f"{folder}: no folders in it, expected one for each class, or --unlabelled")
         trees = _read_trees(folders, folders_are_classes, partial(_each_by_itself, ""))
         images = _of_trees(names, trees)
         if len(trees) == 1:
             return images
         if _share_no_class(images):
             raise ProgramError(
-                f"{some(map(str, folders))}: no two of them hold a folder of the same name, so styles cannot be told "
-                "from classes: call the same class alike, or pass --unlabelled"
+                f"{some(map(str, folders))}: no two of them have a folder of the same name, so styles cannot be "
+                "distinguished from classes: give a class the same name everywhere, or pass --unlabelled"
             )
         return replace(images, notes=tuple(message for _, message in _lacking(images)))
     sources = []
@@ -262,9 +262,7 @@ def _check_classes(images: TaskImages, allow_missing: bool, kind: str = "images"
     for source, message in _lacking(images, kind):
         if not allow_missing:
             unread = f" ({'; '.join(lines)})" if (lines := source.found.left_out()) else ""
-            raise ProgramError(
-                f"{message}{unread}; if that is so, and not a matter of spelling: --allow-missing-classes"
-            )
+            raise ProgramError(f"{message}{unread}; check the spelling, or pass --allow-missing-classes")
         notes.append(message)
     there = {images.classes[entry.label] for source in images.sources for entry in source.entries}
     if len(there) < 2:

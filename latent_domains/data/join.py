@@ -97,7 +97,7 @@ def _count_alike(inputs: Sequence[Path]) -> list[int]:
     first = inputs[0]
     for path, description in found.items():
         if not description.same_size:
-            raise ProgramError(f"{path}: images of several sizes, or not all raw, encoded or floats; expected one kind")
+            raise ProgramError(f"{path}: images of several sizes or storage formats, expected the same for all")
         if kinds[path] != kinds[first]:
             raise ProgramError(
                 f"{path}: images are {kinds[path]}, but those of {first} are {kinds[first]}; expected the same"

@@ -211,8 +211,8 @@ def common_classes(lmdbs: Sequence[Path]) -> tuple[str, ...]:
     if first and silent:
         labels = some(f"{label} {name}" for label, name in enumerate(classes[first]))
         tqdm.write(
-            f"note: {some(map(str, silent), 3)}: no {CLASSES} says what its labels mean; make sure that it is what "
-            f"those of {first} mean ({labels})",
+            f"note: {some(map(str, silent), 3)}: no {CLASSES} explains its labels; make sure that they mean the same "
+            f"as in {first} ({labels})",
             file=sys.stderr,
         )
     return () if silent else classes[first]

@@ -99,6 +99,6 @@ def get_pretrained(
         found = [other for other in others if weights is first and is_at_hand(other.file, folder, mirror)]
         if not found:
             raise
-        print(f"note: {weights.title} cannot be had: {str(error).splitlines()[0].rstrip(':')}")
-        print(f"note: {found[0].title} is here, and taken in its place")
+        print(f"note: {weights.title} cannot be fetched: {str(error).splitlines()[0].rstrip(':')}")
+        print(f"note: {found[0].title} exists and is used instead")
         return found[0], get(found[0].file, folder, mirror, force=force)

@@ -193,9 +193,9 @@ def weights_bytes(model: Model) -> bytes:
 def model_files(prefix: Path) -> tuple[Path, Path]:
     """Return the names of a model's two files. Refuses a ``prefix`` that is a folder or has their suffix."""
     if prefix.name in ("", ".."):
-        raise ProgramError(f"{prefix}: a folder, expected what the names of the files to write begin with")
+        raise ProgramError(f"{prefix}: a folder, expected a prefix of the output files' names")
     if prefix.suffix in (".prototxt", ".caffemodel"):
-        raise ProgramError(f"{prefix}: expected what the names of the files begin with, without {prefix.suffix}")
+        raise ProgramError(f"{prefix}: expected a prefix of the output files' names, without {prefix.suffix}")
     return prefix.with_name(f"{prefix.name}.prototxt"), prefix.with_name(f"{prefix.name}.caffemodel")
 
 

@@ -192,8 +192,8 @@ def _check_statistics(weights: Path, name: str, found: Sequence[BlobProto], rows
     means, variances, divisors = (np.array(blob.double_data or blob.data).reshape(rows, -1) for blob in found)
     if ((means.any(axis=1) | variances.any(axis=1)) & ~divisors.any(axis=1)).any():
         raise ProgramError(
-            f"{weights}: layer {name} has statistics and a divisor of 0, expected their sums and how many: it holds "
-            "averages, as NVIDIA's Caffe 0.16 (then make the divisor, its blob 2, 1) and the authors' older fork keep "
-            "them (mancinimassimiliano/caffe, whose layers compute otherwise: only weights of latent_domains_DA are "
+            f"{weights}: layer {name} has statistics and a divisor of 0, expected sums and their number: these are "
+            "averages, from NVIDIA's Caffe 0.16 (set the divisor, blob 2, to 1) or the authors' older fork "
+            "mancinimassimiliano/caffe (its layers compute differently: only weights of latent_domains_DA can be "
             "converted)"
         )

@@ -95,8 +95,7 @@ def group_runs(runs: Sequence[LoadedRun], baselines: Mapping[str, Record] | None
         key = (images.get(record.baseline.get("dataset")), tuple(record.baseline.get("targets", ())))
         if key not in found or method not in titles:
             raise ProgramError(
-                f"{name}: a shallow baseline is reported beside its table or a run on the same data: pass --table, or "
-                "such a run"
+                f"{name}: found a shallow baseline alone, expected its table, too (--table), or a run on the same data"
             )
         shallow.setdefault(key, []).append(Line(titles[method], method, scores=(100 * record.accuracy,)))
     return [_task(of_task, shallow.get(key, [])) for key, of_task in found.items()]

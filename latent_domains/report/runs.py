@@ -42,7 +42,7 @@ class LoadedRun:
         """Return the run's folder and last snapshot. Refuses a run that is only a record."""
         if self.folder is None:
             raise ProgramError(
-                f"of {self.name} there is the record alone; train the run to have its snapshots "
+                f"of {self.name} there is only a record; train the run to get its snapshots "
                 "(python -m tools.write_run, python -m tools.train)"
             )
         snapshot = self.folder.latest_snapshot()

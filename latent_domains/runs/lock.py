@@ -50,7 +50,7 @@ def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
             if owner == this_process:
                 raise ProgramError(f"{folder}: it is being trained already, or was named twice") from None
             if not wait:
-                raise ProgramError(f"{folder}: it is in use by {owner}: nothing is to be done but to wait") from None
+                raise ProgramError(f"{folder}: it is in use by {owner}: wait until that ends") from None
             print(f"{folder}: waiting for {owner}, which uses it", file=sys.stderr, flush=True)
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _WHOLE_FILE)
         except OSError as error:  # a file system without locks

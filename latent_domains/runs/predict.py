@@ -105,7 +105,7 @@ def predict_domains(
     folder = RunFolder.load(run) if is_run_folder(run) else None
     if folder is None or not folder.experiment.method.has_branch:
         raise ProgramError(
-            f"{model}: it tells no domains apart, expected a run with a branch (mda), or a model that tools.adapt "
+            f"{model}: it predicts no domains, expected a run with a branch (mda), or a model that tools.adapt "
             "trained on clusters of style or on domains of a file"
         )
     return dict(_by_branch(folder, entries, backbone, reading, jobs))

@@ -313,7 +313,7 @@ def test_adapt_a_class_of_which_no_image_can_be_read_is_not_lost_in_silence(tmp_
     done = program(*arguments(tmp_path, "--skip-unreadable"))
     assert done.returncode == 1 and not (tmp_path / "out" / "run").exists()
     lacking = f"{tmp_path / 'day'}: no readable images of disc, which other sources have"
-    assert done.stderr.splitlines()[-1].startswith(f"error: {lacking}; if that is so, ")
+    assert done.stderr.splitlines()[-1].startswith(f"error: {lacking}; check the spelling, ")
     (tmp_path / "out" / "data" / "out" / "dataset.json").mkdir()  # in the way of a run
     done = program(*arguments(tmp_path, "--skip-unreadable", "--allow-missing-classes"))
     assert "note: day: 4 of 6 images are used: the others could not be read\n" in done.stdout

@@ -112,7 +112,7 @@ def test_adapt_of_one_domain_the_method_is_dial(folders, tmp_path):
     assert RunFolder.load(tmp_path / "out" / "run").experiment.method.name == "dial"
     assert "one domain" in (tmp_path / "out" / "discovery.html").read_text()
     none = program("predict", tmp_path / "out", source, "--domains", "--out", tmp_path / "new.csv")
-    assert none.returncode == 1 and "out: it tells no domains apart, expected" in none.stderr
+    assert none.returncode == 1 and "out: it predicts no domains, expected" in none.stderr
     assert not (tmp_path / "new.csv").exists()
     again = adapt((source, folders[1]), tmp_path / "out", "--iterations", 20)
     assert again.returncode == 0 and "DIAL on features of lite0" in again.stdout

@@ -157,7 +157,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> str:
         ("resnet18_cntk", PublishedFile("cntk/r.onnx", "CNTK's", HASHES, (), home="r.onnx of a package")),
     ):
         monkeypatch.setitem(PRETRAINED, name, replace(PRETRAINED[name], file=file))
-    return "note: CNTK's is here, and taken in its place\n"
+    return "note: CNTK's exists and is used instead\n"
 
 
 def test_get_weights_weights_that_stand_in_where_the_first_choice_cannot_be_had(
@@ -175,7 +175,7 @@ def test_get_weights_weights_that_stand_in_where_the_first_choice_cannot_be_had(
     monkeypatch.setenv("DATA_MIRROR", str(tmp_path / "mirror"))
     done = program("get_weights", "resnet18", "--out", tmp_path / "out", "--num-domains", 2)
     assert done.returncode == 0, done.stderr
-    assert "note: torchvision's cannot be had: r.pth could not be downloaded from its URLs (name a" in done.stdout
+    assert "note: torchvision's cannot be fetched: r.pth could not be downloaded from its URLs (name a" in done.stdout
     assert stand_in in done.stdout and f"{tmp_path}/out/cntk/r.onnx: CNTK's, sha1, sha256 as published" in done.stdout
     file, out = tmp_path / "out" / "cntk" / "r.onnx", tmp_path / "out" / "resnet18_cntk"
     assert converted == [(NETWORKS["resnet18"], file, out, [0, 2])] and file.read_bytes() == CONTENTS

@@ -99,10 +99,8 @@ def test_join_lmdbs_the_classes_travel_along_and_must_agree(inputs, tmp_path):
     join(inputs[:2], tmp_path / "two")
     assert (tmp_path / "two" / "classes.txt").read_text() == "dog\na cat\n"
     done = program("join_lmdbs", *inputs, tmp_path / "three")
-    said = (
-        f"note: {inputs[2]}: no classes.txt says what its labels mean; make sure that it is what those of {inputs[0]}"
-    )
-    assert done.returncode == 0 and f"{said} mean (0 dog, 1 a cat)" in done.stderr
+    said = f"note: {inputs[2]}: no classes.txt explains its labels; make sure that they mean the same as in {inputs[0]}"
+    assert done.returncode == 0 and f"{said} (0 dog, 1 a cat)" in done.stderr
     assert not (tmp_path / "three" / "classes.txt").exists()
     (inputs[2] / "classes.txt").write_text("a cat\ndog\n")
     with pytest.raises(ProgramError, match=f"{inputs[2] / 'classes.txt'}: other classes than in {inputs[0]}"):

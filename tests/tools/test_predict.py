@@ -134,7 +134,7 @@ def test_predict_one_image_is_predicted_by_itself(model, images, tmp_path):
         assert row["path"] == Path(name).name
     read = (images / "1.png").read_bytes()
     done = program("predict", model, images, "--out", images / "1.png", "--force", "--jobs", 1)
-    assert done.returncode == 1 and "1.png: it is what is read" in done.stderr
+    assert done.returncode == 1 and "1.png: it is an input file" in done.stderr
     assert (images / "1.png").read_bytes() == read
     done = program("predict", model, images / "notes.txt", "--out", tmp_path / "none.csv", "--jobs", 1)
     assert done.returncode == 1 and f"left out {images / 'notes.txt'}: 8 bytes that OpenCV cannot" in done.stderr

@@ -49,7 +49,7 @@ def rewrite(
     made.remove_unread()
     if left := [node.title for node in made.nodes if node.kind == MULTIMODAL]:
         raise ProgramError(
-            f"{where}: what {', '.join(left)} makes is read by other layers too, so no MDALayer can stand in its place"
+            f"{where}: other layers read the output of {', '.join(left)}, too, so no MDALayer can replace it"
         )
     named: dict[str, Node] = {}
     for node in made.nodes:

@@ -262,8 +262,8 @@ def target_groups(graph: Graph, training: list[MDAGroup], where: str) -> list[MD
         same = names in found and all(found[names].parts[0].softmax is other.parts[0].softmax for other in groups)
         if not same:
             raise ProgramError(
-                f"{where}: found no layers {', '.join(names)}, in this order and with the domains of the other layers, "
-                f"that normalise for the targets what {group.root.title} does in the TRAIN phase"
+                f"{where}: found no layers {', '.join(names)} that normalise the targets as {group.root.title} does in "
+                "the TRAIN phase, expected them in this order and with the domains of the other layers"
             )
         groups.append(found[names])
     return groups

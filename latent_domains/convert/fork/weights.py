@@ -93,7 +93,9 @@ def read_blobs(weights: Path, nets: Sequence[caffe.Net]) -> Blobs:
     expected = dict.fromkeys(name for net in nets for name, blobs in net.params.items() if blobs)
     fit = check_weights(weights, nets, list(expected))
     if fit.unused:
-        raise ProgramError(f"{weights}: it has {', '.join(fit.unused)} too, which the net has not: it is another net's")
+        raise ProgramError(
+            f"{weights}: found {', '.join(fit.unused)}, which the net lacks: these are weights of another net"
+        )
     found: Blobs = {}
     with for_caffe(weights) as file:
         for net in nets:

@@ -72,8 +72,8 @@ def test_build_folder_aside_a_folder_is_replaced_from_within(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (".", "found no name of a folder"),
-        ("folder/..", "found no name of a folder"),
+        (".", "found no folder name at the end"),
+        ("folder/..", "found no folder name at the end"),
         ("link", "link: a link that leads nowhere, expected to make a folder"),
     ],
 )
@@ -117,7 +117,7 @@ def test_check_free_what_is_read_is_never_what_is_written(tmp_path, monkeypatch)
     (tmp_path / "link").symlink_to("net")
     monkeypatch.chdir(tmp_path)
     for same in (Path("net"), tmp_path / "link"):
-        with pytest.raises(ProgramError, match="it is what is read, choose another name"):
+        with pytest.raises(ProgramError, match="it is an input file, choose another name"):
             check_free(Path("other"), same, force=True, inputs=[tmp_path / "net"])
     check_free(Path("other"), force=True, inputs=[tmp_path / "net"])
 
@@ -187,7 +187,7 @@ def test_write_text_a_device_is_never_replaced(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "device").symlink_to("/dev/null")
     for name in ("fifo", "device"):
-        with pytest.raises(ProgramError, match=f"{name}: no regular file is there, expected to write one"):
+        with pytest.raises(ProgramError, match=f"{name}: it exists and is not a regular file, choose another"):
             write_text(tmp_path / name, "text")
     assert (tmp_path / "fifo").is_fifo() and (tmp_path / "device").is_char_device()
 

@@ -72,14 +72,14 @@ def test_read_images_a_target_may_spell_classes_as_a_mac_does(night, dusk):
 def test_read_images_classes_that_disagree(night, day, dusk):
     (day / "disc").rename(day / "Disc")
     said = refusal([night, day], [dusk])
-    assert said.startswith(f"{night}: no images of Disc, which other sources have; if that is so, and not a matter of")
+    assert said.startswith(f"{night}: no images of Disc, which other sources have; check the spelling, or pass")
     images = read_images([night, day], [dusk], allow_missing_classes=True)
     assert images.classes == ("Disc", "cross", "disc", "square")
     assert f"{day}: no images of disc, which other sources have" in images.notes
     shutil.rmtree(day / "Disc")
     (day / "disc").mkdir()  # an empty folder is no images either
     assert refusal([night, day], [dusk]).startswith(f"{day}: no images of disc, which other sources have;")
-    assert refusal([day], [dusk]).startswith(f"{day}: no images of disc; if that is so")
+    assert refusal([day], [dusk]).startswith(f"{day}: no images of disc; check the spelling")
 
 
 def test_read_images_class_folders_of_the_target_that_no_source_has(night, dusk):
@@ -195,7 +195,7 @@ def test_read_piles_folders_of_other_classes_are_no_domains_of_one_pile(night, d
     for shape in ("cross", "square"):
         (day / shape).rename(day / shape.upper())
     (day / "cross").mkdir()  # without pictures it is no class of both
-    with pytest.raises(ProgramError, match=r"no two of them hold a folder of the same name.*or pass --unlabelled"):
+    with pytest.raises(ProgramError, match=r"no two of them have a folder of the same name.*or pass --unlabelled"):
         read_piles([night, day])
     assert len(read_piles([night, day], unlabelled=True).sources) == 2
 

@@ -59,7 +59,7 @@ def test_read_model_written_model_is_read_as_it_was(model: Model, tmp_path: Path
 
 @pytest.mark.parametrize("prefix", ["/", ".", "a/..", "out.prototxt", "out.caffemodel"])
 def test_model_files_a_prefix_ends_in_a_name_without_suffix(prefix: str) -> None:
-    with pytest.raises(ProgramError, match="expected what the names of the files"):
+    with pytest.raises(ProgramError, match="expected a prefix of the output files"):
         model_files(Path(prefix))
 
 

@@ -56,9 +56,9 @@ def test_build_a_record_alone_shows_what_it_can(tmp_path):
     text = text_of(out)
     assert "75.0 %" in text
     assert "The domains collapsed" in text and "How the domains were used along training is not known" in text
-    missing = "No images of the latent domains: of kept there is the record alone"
+    missing = "No images of the latent domains: of kept there is only a record"
     assert missing in text and done.stderr.count(f"note: {missing}") == 1
-    assert "No features: of kept there is the record alone" in text
+    assert "No features: of kept there is only a record" in text
     assert "No training log of kept is here" in text
     assert "The records hold no confusion counts" in text and "a record alone" in text
 
@@ -158,7 +158,7 @@ def test_build_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, n
     said = {"method": method, "dataset": "pacs_lite0"}
     shallow, worse = tmp_path / "shallow.json", tmp_path / "worse.json"
     worse.write_text(json.dumps({"baseline": {**said, "targets": ["sketch"]}, "accuracy": 0.3, "targets": {}}))
-    for target, told in (("photo", "a shallow baseline is reported beside its table or a run on the"), ("sketch", "")):
+    for target, told in (("photo", "found a shallow baseline alone, expected its table"), ("sketch", "")):
         record = {"baseline": {**said, "targets": [target]}, "accuracy": 0.425, "targets": {}}
         shallow.write_text(json.dumps(record))
         for _ in range(2):  # a report is replaced
@@ -184,7 +184,7 @@ def test_build_a_shallow_baseline_stands_beside_a_run_on_the_same_data(method, n
         (["x.json", "--out", "r.html"], 1, "x.json: no such file, expected a run folder or a record"),
         (["--table", "digits", "--runs-folder", "nowhere"], 1, "none of the 75 runs of digits is there"),
         (["{record}", "--show", "other", "--out", "r.html"], 1, "--show: found 'other', expected a run that is"),
-        (["{record}", "--out", "{record}"], 1, "r.json: it is what is read, choose another name"),
+        (["{record}", "--out", "{record}"], 1, "r.json: it is an input file, choose another name"),
         (["{record}", "--out", "thesis.tex"], 1, "thesis.tex: exists and is not a report"),
         (["{record}", "--out", "r.html", "--figures", "{record}"], 1, "r.json: a file is there, expected a folder"),
     ],

@@ -229,7 +229,7 @@ def test_write_run_another_process_is_named_or_waited_for(folder, capfd):
     )
     try:
         other.stdout.readline()
-        named = f"in use by process {other.pid} on .*: nothing is to be done but to wait"
+        named = f"in use by process {other.pid} on .*: wait until that ends"
         with pytest.raises(ProgramError, match=named) as error, folder.locked():
             pass
         assert "--force" not in str(error.value)

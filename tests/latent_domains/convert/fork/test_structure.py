@@ -54,11 +54,11 @@ REFUSED = {
     "weights that are no softmax": (in_layer("soft s", '"Softmax"', '"Sigmoid"'), "conv1 s norm 0, .*fc5 s norm 1 are"),
     "a share that is read elsewhere": (
         extra(SPY),
-        r"what fc3 s norm 1 \(MultiModalBatchNorm\) makes is read by other layers too",
+        r"other layers read the output of fc3 s norm 1 \(MultiModalBatchNorm\), too",
     ),
     "no target in the tests": (
         in_layer("fc3 bn", 'name: "fc3 bn"', 'name: "another"', "TEST"),
-        r"TEST phase: found no layers fc3 bn, .* for the targets what join fc3 \(Concat\) does in the TRAIN phase",
+        r"TEST phase: found no layers fc3 bn that normalise the targets as join fc3 \(Concat\) does in the TRAIN phase",
     ),
     "a blob of nobody": (
         in_layer("fc3", 'bottom: "pool2"', 'bottom: "pol2"'),
@@ -109,7 +109,7 @@ SWAPPED = in_layer("cut t", 'top: "t0"\n  top: "t1"', 'top: "t1"\n  top: "t0"', 
 @pytest.mark.parametrize("edit", [RENAMED, OF_ANOTHER, SWAPPED], ids=["new", "another's", "swapped"])
 def test_conversion_latent_targets_are_the_same_in_tests(edit: Callable[[str], str], tmp_path: Path) -> None:
     net = digits(2, 2)
-    with pytest.raises(ProgramError, match=r"TEST phase: found no layers \w+ t norm 0, \w+ t norm 1, in this order"):
+    with pytest.raises(ProgramError, match=r"TEST phase: found no layers \w+ t norm 0, \w+ t norm 1 that normalise"):
         conversion(tmp_path, edit(net.text), net.values)
 
 
