@@ -1,4 +1,4 @@
-"""Gives the source pictures of an experiment their domains, in the way of its method.
+"""Give the source pictures of an experiment their domains, in the way of its method.
 
 A way is a function (images, k, seed) → w (n×k): known domains, random ones, clusters of pixels' statistics, a branch's;
 clusters of style and a file's have modules of their own. w has the probabilities of the k domains for each of n
@@ -33,12 +33,12 @@ def _known(images: Pictures, k: int, seed: int, share: float = 1.0) -> W:
 
 
 def _at_random(images: Pictures, k: int, seed: int) -> W:
-    """One of ``k`` domains at random, equal numbers of each."""
+    """Draw one of ``k`` domains for each picture, equal numbers of each."""
     return one_hot(np.concatenate(random_domains(images.counts, k, seed)), k)
 
 
 def _pixels(images: Pictures, k: int, seed: int) -> W:
-    """One of ``k`` clusters of each channel's mean and standard deviation, over all pictures together."""
+    """Find ``k`` clusters of each channel's mean and standard deviation, over all pictures together."""
     data = images.experiment.data
     return one_hot(np.concatenate(kmeans_domains(images.lmdbs, data.stored_shape, k, seed, data.early)), k)
 
@@ -48,9 +48,8 @@ def kmeans_domains(
 ) -> list[NDArray[np.int64]]:
     """Return the cluster of each record of each LMDB: k-means over all of them together, by :func:`channel_statistics`.
 
-    Where the last ``early`` numbers of a record are such statistics of a backbone's blocks, by these alone, each
-    divided by its standard deviation, as a branch on them sees them.
-    Raises ProgramError if there are fewer than ``k`` different records.
+    If the last ``early`` numbers of a record are such statistics of a backbone's blocks, by these alone, each divided by
+    its standard deviation, as a branch on them sees them. Refuses fewer than ``k`` different records.
     """
     from sklearn.cluster import KMeans  # a second to import
 
@@ -66,7 +65,7 @@ def kmeans_domains(
 
 
 def channel_statistics(lmdb: Path, shape: tuple[int, int, int]) -> NDArray[np.float64]:
-    """Mean, then standard deviation, of each channel of each record (n×2C); the records' shape is C×H×W."""
+    """Return mean, then standard deviation, of each channel of each record (n×2C); the records' shape is C×H×W."""
     form = Preprocessing(shape, crop=None, mean=(), scale=1.0)
     rows = [
         np.concatenate([images.mean(axis=(2, 3), dtype=np.float64), images.std(axis=(2, 3), dtype=np.float64)], axis=1)
@@ -94,6 +93,6 @@ WAYS: dict[str, Callable[..., W]] = {
 
 
 def assign(images: Pictures, way: tuple[str, dict[str, object]]) -> W:
-    """w (n×k) of the pictures of an experiment by one of WAYS, with its options."""
+    """Return w (n×k) of the pictures of an experiment by one of WAYS, with its options."""
     name, options = way
     return WAYS[name](images, images.experiment.k, images.experiment.seed, **options)

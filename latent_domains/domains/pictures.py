@@ -36,7 +36,7 @@ class Pictures:
 
     @cached_property
     def counts(self) -> list[int]:
-        """The pictures of each LMDB. Raises ProgramError naming what builds one that is not there."""
+        """The number of pictures of each LMDB."""
         parts = zip(self.experiment.task.source_inputs, self.lmdbs, strict=True)
         return [count_filled(lmdb, made_by(self.experiment, self.data, part)) for part, lmdb in parts]
 
@@ -48,7 +48,7 @@ class Pictures:
     def records(self, reason: str) -> list[Record]:
         """Return the original record of each picture (n).
 
-        Raises ProgramError, with the ``reason``, if a mixture does not say from which LMDBs its records are.
+        Refuses, with the ``reason``, a mixture that does not name the LMDBs of its records.
         """
         found: list[Record] = []
         for lmdb, count in zip(self.lmdbs, self.counts, strict=True):
@@ -69,7 +69,7 @@ class Pictures:
 
     @property
     def known_sources(self) -> NDArray[np.int64]:
-        """The same. Raises ProgramError if a mixture does not say it."""
+        """The same. Refuses a mixture that does not say it."""
         if (found := self.sources) is None:
             (lmdb,), sources = self.lmdbs, ", ".join(self.experiment.sources)
             there = ", ".join(sorted(set(read_known_domains(lmdb, "multi_source needs it"))))
@@ -81,13 +81,13 @@ class Pictures:
         return Path(self.experiment.data.train_lmdb(domain)).name
 
     def by_part(self, rows: NDArray) -> dict[str, NDArray]:
-        """Rows of all pictures (n×…), by part of the sources."""
+        """Split rows of all pictures (n×…) by part of the sources."""
         parts = np.split(rows, np.cumsum(self.counts)[:-1])
         return dict(zip(self.experiment.task.source_inputs, parts, strict=True))
 
 
 def one_hot(domains: NDArray[np.int64], k: int) -> W:
-    """w of the number of each picture's domain (n), -1 where it is not known."""
+    """Return w of the number of each picture's domain (n), -1 if it is not known."""
     return np.eye(k + 1, k, dtype=np.float32)[domains]
 
 
@@ -117,5 +117,5 @@ def choose_known(counts: Sequence[int], share: float, seed: int) -> list[NDArray
 
 
 def random_domains(counts: Sequence[int], k: int, seed: int) -> list[NDArray[np.int64]]:
-    """One of k domains at random for each of the n records of each LMDB, equal numbers (±1) of each in every LMDB."""
+    """Draw one of k domains for each of the n records of each LMDB, equal numbers (±1) of each in every LMDB."""
     return [np.random.default_rng([seed, i]).permutation(n) % k for i, n in enumerate(counts)]

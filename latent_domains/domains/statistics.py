@@ -27,17 +27,17 @@ from latent_domains.data.preprocessing import Reading
 from latent_domains.experiment.datasets import PICTURE_SHAPE
 
 FEWEST = 2
-"""Pictures in all."""
+"""The least number of pictures, of all folders together."""
 
 TOGETHER = 1000
-"""Rows that are kept at a time for other calls."""
+"""Rows that are written to the cache at a time."""
 
 
 FOLDER = ROOT / "data" / "statistics"
-"""It can be deleted: then statistics are made again."""
+"""The cache. It can be deleted: then statistics are computed again."""
 
 MOST = 2**34
-"""Bytes of all rows of one kind; beyond, rows are not kept."""
+"""The most bytes of the cache of one backbone; rows beyond are not cached."""
 
 
 def plan_statistics(
@@ -70,10 +70,7 @@ def _records(folder: Domain, backbone: OnnxBackbone, reading: Reading, jobs: int
 def statistics_of(
     entries: Sequence[Entry], backbone: OnnxBackbone, *, reading: Reading, jobs: int, skip_unreadable: bool
 ) -> Iterator[tuple[Entry, NDArray[np.float32]]]:
-    """Yield each picture that can be read with its statistics: those that are kept, or new ones, which are then kept.
-
-    Raises ProgramError naming a picture that cannot be read, unless it may be skipped.
-    """
+    """Yield each picture that can be read with its statistics: cached ones, or new ones, which are then cached."""
     kept = StatisticsCache(backbone.description)
     keys = kept.keys(entries, reading, jobs)
     rows = kept.rows(set(keys))
@@ -112,7 +109,7 @@ class Statistics:
 
 
 def read_statistics(images: TaskImages, lmdbs: Sequence[Path]) -> Statistics:
-    """Read the LMDBs of :func:`plan_statistics`. Raises ProgramError if too few pictures could be read."""
+    """Read the LMDBs of :func:`plan_statistics`. Refuses fewer than FEWEST pictures."""
     rows, classes, folders, files = [], [], [], []
     for number, (folder, path) in enumerate(zip(images.sources, lmdbs, strict=True)):
         for key, datum in lmdb_io.read(path):
@@ -150,7 +147,7 @@ class LinearDomains:
 
     @classmethod
     def read(cls, file: Path, backbone: OnnxBackbone) -> "LinearDomains":
-        """Read the file. Raises ProgramError if it is damaged, or is about statistics of another backbone."""
+        """Read the file. Refuses one on statistics of another backbone."""
         expect_file(file, "the domains of a model, by python -m tools.adapt")
         try:
             with np.load(file) as arrays:
@@ -168,7 +165,7 @@ def made_by(backbone: OnnxBackbone) -> str:
 
 
 class StatisticsCache:
-    """Cached rows of statistics that were ``made`` in one way. Where no file can be written, none are."""
+    """Cached rows of statistics that were ``made`` in one way. If no file can be written, nothing is cached."""
 
     def __init__(self, made: Mapping[str, str | int]) -> None:
         self._path = FOLDER / str(Digest([("", json.dumps(made, sort_keys=True))]))[:16]
@@ -188,13 +185,13 @@ class StatisticsCache:
         return list(in_threads(key, entries, jobs))
 
     def rows(self, keys: Iterable[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """Return the rows of those keys that were made before."""
+        """Return the cached rows of those keys."""
         with self._transaction(write=False) as found:
             values = ((key, found.get(key)) for key in keys if key) if found else ()
             return {key: np.frombuffer(value, np.float32) for key, value in values if value}
 
     def keep(self, rows: Mapping[bytes, NDArray[np.float32]]) -> None:
-        """Keep rows by their keys."""
+        """Cache rows by their keys."""
         if not rows:
             return
         with self._transaction(write=True) as made:

@@ -16,7 +16,7 @@ from latent_domains.experiment.datasets import STYLE_IS_OF, Dataset
 
 
 def assign(images: Pictures, k: int, seed: int, share: float | None = None, *, counted: bool = False) -> W:
-    """One of ``k`` clusters of style; with a ``share``, for the surest of each cluster alone.
+    """Return one of ``k`` clusters of style for each picture; with a ``share``, only for the surest of each cluster.
 
     ``counted``: k is their number as tools.discover counts it, and so are the clusters.
     """
@@ -47,10 +47,7 @@ def find(rows: NDArray[np.float64], classes: NDArray[np.int64], k: int | None, s
 
 @lru_cache(maxsize=1)
 def division(images: Pictures, k: int | None, seed: int) -> Division:
-    """Find the latent domains of all pictures as tools.discover does: ``k``, or as many as are counted (None).
-
-    Raises ProgramError if the statistics are missing, or are of other pictures.
-    """
+    """Find the latent domains of all pictures as tools.discover does: ``k``, or as many as are counted (None)."""
     rows, order = statistics_of(images)
     parts = ", ".join(map(str, images.lmdbs))
     try:
@@ -62,10 +59,7 @@ def division(images: Pictures, k: int | None, seed: int) -> Division:
 
 
 def statistics_of(images: Pictures) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the statistics (n×f) of all pictures, and their numbers (n) in the order of the LMDBs of statistics.
-
-    Raises as :func:`division`.
-    """
+    """Return the statistics (n×f) of all pictures, and their numbers (n) in the order of the LMDBs of statistics."""
     data, folder = images.experiment.data, images.data / images.experiment.data.style
     records = images.records("statistics of style are found by it")
     statistics = _statistics([folder / images.lmdb_name(source) for source in images.experiment.sources], data)
