@@ -48,8 +48,8 @@ def kmeans_domains(
 ) -> list[NDArray[np.int64]]:
     """Return the cluster of each record of each LMDB: k-means over all of them together, by :func:`channel_statistics`.
 
-    If the last ``early`` numbers of a record are such statistics of a backbone's blocks, by these alone, each divided by
-    its standard deviation, as a branch on them sees them. Refuses fewer than ``k`` different records.
+    If the last ``early`` numbers of a record are such statistics of a backbone's blocks, by these alone, each divided
+    by its standard deviation, as a branch on them sees them. Refuses fewer than ``k`` different records.
     """
     from sklearn.cluster import KMeans  # a second to import
 

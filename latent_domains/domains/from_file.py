@@ -17,8 +17,8 @@ from latent_domains.domains.pictures import Pictures, Record, W
 def assign(images: Pictures, k: int, seed: int) -> W:
     """Return what the file of the experiment's method says of each picture. Nothing is drawn by ``seed``.
 
-    Rows of other domains of the dataset, such as a target's, are ignored. Refuses a file that lacks a picture, names one
-    twice, or names one that the dataset lacks.
+    Rows of other domains of the dataset, such as a target's, are ignored. Refuses a file that lacks a picture, names
+    one twice, or names one that the dataset lacks.
     """
     method, data = images.experiment.method, images.experiment.data
     if not method.domains_file:
@@ -47,7 +47,7 @@ def _named(domain: str, lmdb: Path) -> Iterable[Record]:
 
 
 def rows_of(found: DomainsFile, ours: Sequence[Record], others: Iterable[Record]) -> list[int]:
-    """Return the number of the row of each of our pictures (domain and path). Those of ``others`` may have rows, too."""
+    """Return the number of the row of each of our pictures (domain and path). ``others`` may have rows, too."""
     there = dict.fromkeys(others, -1) | {record: place for place, record in enumerate(ours)}
     sources: dict[str, list[str]] = {}
     for source, name in there:
