@@ -42,13 +42,19 @@ class LinearHead:
 
     @classmethod
     def fit(cls, Z: Floats, labels: Integers, classes: int, sample_weight: Floats | None = None) -> Self:
-        """Fit a multinomial logistic regression on standardised features (n×d) and their labels (n)."""
+        """Fit a multinomial logistic regression on standardised features (n×d) and their labels (n).
+
+        If all labels are one class, this class has probability 1 everywhere.
+        """
+        head = cls(np.zeros((classes, Z.shape[1])), np.full(classes, ABSENT))
+        if (labels == labels[0]).all():  # scikit-learn refuses one class
+            head.bias[labels[0]] = 0
+            return head
         length = np.sqrt(Z.shape[1])  # rows of a mean squared length of 1, for which C is meant
         fitted = untrained("logistic").fit(Z / length, labels, sample_weight)
         found, bias = fitted.coef_ / length, fitted.intercept_
         if len(fitted.classes_) == 2:  # one row of weights, for the second class
             found, bias = np.concatenate([-found, found]) / 2, np.concatenate([-bias, bias]) / 2
-        head = cls(np.zeros((classes, Z.shape[1])), np.full(classes, ABSENT))
         head.weights[fitted.classes_], head.bias[fitted.classes_] = found, bias
         return head
 

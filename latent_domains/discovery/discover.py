@@ -257,7 +257,7 @@ class Discovery:
             lines.append(f"  {name}: {count_of(int(count), 'picture')}, stability {stability:.2f}{doubt}")
         lines.append(self.meaning)
         if differs := self.differs:
-            lines.append(f"what differs by itself: {', '.join(differs)}")
+            lines.append(f"simple differences: {', '.join(differs)}")
         usage = self.against_folders
         if usage.has_true_domains:
             lines.append(f"against the {len(usage.sources)} folders: purity {usage.purity:.2f}, NMI {usage.nmi:.2f}")
@@ -279,7 +279,7 @@ def domains_in_words(found: StyleDomains) -> str:
 
 def halves_agree(found: Agreement) -> str:
     """Describe how far the domains of halves of all pictures agree."""
-    return f"halves agree on {found.k} clusters to {found.halves:.2f}, those of one cloud to {found.cloud:.2f}"
+    return f"halves agree on {found.k} clusters to {found.halves:.2f}, halves of one cloud to {found.cloud:.2f}"
 
 
 def discover(images: TaskImages, reading: Reading, statistics: Statistics, k: int | None, seed: int) -> Discovery:

@@ -59,7 +59,7 @@ def _domains(discovery: Discovery) -> Section:
     blocks: list[Block] = [TableBlock("The latent domains; the first is the largest", header, rows)]
     blocks.append(Text(discovery.meaning))
     facts = [[latent_name(domain), *one.cells] for domain, one in enumerate(discovery.facts)]
-    blocks.append(TableBlock("What differs by itself: medians and shares of 100 pictures of each", _FACTS, facts))
+    blocks.append(TableBlock("Simple differences: medians and shares of 100 pictures of each", _FACTS, facts))
     if discovery.differs:
         blocks.append(
             Text(f"The domains differ in {', '.join(discovery.differs)}: this may be all that separates them.")

@@ -168,8 +168,8 @@ def _discovery(run: LoadedRun) -> list[Block]:
     blocks: list[Block] = [Heading(f"{run.experiment.title}: {run.name}"), Text(describe_usage(usage, history))]
     charts = []
     if not run.experiment.method.has_branch:
-        told = "They are those of a file." if run.experiment.method.domains else ""
-        blocks.append(Text(told or "They were found by the pictures' style, before training.", note=True))
+        how = "are those of a file" if run.experiment.method.domains else "were found by style, before training"
+        blocks.append(Text(f"The latent domains of {run.name} {how}.", note=True))
         return [*blocks, Charts(f"domains-{run.name}", [matrix_chart(usage)])]
     if len(history) > 1:
         charts.append(history_chart(history))

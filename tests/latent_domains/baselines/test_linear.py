@@ -49,6 +49,13 @@ def test_fit_never_predicts_a_class_that_it_has_not_seen():
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
+def test_one_class_is_predicted_everywhere():
+    Z, _ = blobs(3)
+    soft = np.eye(4)[np.full(len(Z), 2)]
+    np.testing.assert_allclose(LinearHead.fit(Z, np.full(len(Z), 2), 4).probabilities(Z), soft, atol=1e-12)
+    np.testing.assert_allclose(LinearHead.distil(Z, soft).of_raw(3 * Z).probabilities(Z), soft, atol=1e-12)
+
+
 def test_distil_of_sure_labels_is_fit_and_of_soft_ones_lies_between():
     Z, labels = blobs(3)
     sure = np.eye(3)[labels]
