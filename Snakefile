@@ -146,5 +146,5 @@ onsuccess:
 
 onerror:
     shutil.rmtree(MADE, ignore_errors=True)
-    print("The same command goes on. A table of the runs that are finished:")
+    print("The same command continues. This prints the table NAME of the finished runs:")
     print(f"python -m tools.tables {CONFIG.experiments}/NAME.yaml {shlex.join(TABLE_OPTIONS)}")
