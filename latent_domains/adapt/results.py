@@ -218,7 +218,7 @@ def usage(paths: Paths) -> list[str]:
         "",
         f"  python -m tools.predict {shlex.quote(model)} IMAGES --out FILE.csv",
         "",
-        "The same, from the same folder, in a program of one's own with OpenCV alone:",
+        "The same in your own program, from the same folder, with OpenCV alone:",
         "",
         "  import cv2, json",
         f"  model = {model!r}",
