@@ -226,10 +226,6 @@ def _check_domains(options: argparse.Namespace, images: TaskImages) -> None:
 
 def _adapt(options: argparse.Namespace, adaptation: Adaptation, experiments: list[Experiment]) -> None:
     """Do what is missing in the folder; ``experiments`` are those of its adaptations in their order."""
-    # Seconds to import: bad options end before.
-    from latent_domains.adapt.results import contents, usage
-    from latent_domains.adapt.stages import carry_out
-
     paths, adaptations, settings = adaptation.paths, adaptation.in_order, _settings(options, adaptation)
     replaces = options.force and paths.settings.is_file()
     if not replaces:
@@ -246,6 +242,10 @@ def _adapt(options: argparse.Namespace, adaptation: Adaptation, experiments: lis
         weights_to_begin(each, experiment, begins=replaces or not each.paths.is_begun)
         for each, experiment in zip(adaptations, experiments, strict=True)
     ]
+    # Seconds to import: bad options end before.
+    from latent_domains.adapt.results import contents, usage
+    from latent_domains.adapt.stages import carry_out
+
     if replaces:  # now that the options are checked
         remove_results(paths, filter(None, weights))
         keep_settings(paths, settings)

@@ -49,7 +49,7 @@ def test_fit_never_predicts_a_class_that_it_has_not_seen():
     np.testing.assert_allclose(found.sum(axis=1), 1)
 
 
-def test_one_class_is_predicted_everywhere():
+def test_fit_one_class_is_predicted_everywhere():
     Z, _ = blobs(3)
     soft = np.eye(4)[np.full(len(Z), 2)]
     np.testing.assert_allclose(LinearHead.fit(Z, np.full(len(Z), 2), 4).probabilities(Z), soft, atol=1e-12)

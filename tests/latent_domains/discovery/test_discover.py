@@ -70,6 +70,7 @@ def test_discover_classes_that_hide_domains_are_said():
         (of_one_kind, None, "Where each class is of one kind, class and kind cannot be told apart"),
         (of_one_kind, 2, "the classes explain 100 % of this division"),
         (lone, None, "120 of 120 pictures are the only one of their class"),
+        (lone, 2, "120 of 120 pictures are the only one of their class"),
     ):
         (note,) = discovered(rows, classes, k).notes
         assert expected in note and "--unlabelled" in note and "finds 2 domains (60 and 60 pictures)" in note

@@ -64,7 +64,7 @@ def test_find_style_domains_domains_are_found_behind_larger_effects_of_the_class
     assert adjusted_rand_score(truth, plain) < 0.2  # the control: they find classes
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_find_style_domains_classes_that_lie_in_one_domain_alone(seed):
     """Their effect and that of their domain cannot be told apart, so a usual effect is taken for theirs."""
     rng = np.random.default_rng(seed)
@@ -84,7 +84,7 @@ def test_find_style_domains_classes_that_are_not_known_hide_domains():
     assert adjusted_rand_score(truth, find_style_domains(rows, classes, 2, 0).domains) > 0.97
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(3))
 def test_find_style_domains_one_domain_is_one(seed):
     rows, classes, _ = mixture(1, 300, seed=seed)
     stretched = rows @ np.diag(np.linspace(3, 0.2, rows.shape[1]))  # it varies much in some directions
@@ -97,14 +97,14 @@ def test_find_style_domains_one_domain_is_one(seed):
 def test_find_style_domains_a_long_cloud_is_one_domain():
     """Halves of it agree where to cut it, but hardly more than halves of any cloud so long."""
     unstable = 0
-    for seed in range(3):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         rows, classes = 0.5 * rng.standard_normal((300, 40)), rng.integers(0, 5, 300)
         rows += rng.standard_normal((300, 1)) * 0.4 * rng.standard_normal((1, 40))
         found = find_style_domains(rows, classes, None, seed)
         assert found.k == 1
         unstable += found.unstable
-    assert unstable <= 1
+    assert unstable <= 3
 
 
 def test_find_style_domains_a_gap_between_few_pictures():
@@ -129,10 +129,11 @@ def test_find_style_domains_a_division_that_is_not_found_again_is_none():
 @pytest.mark.parametrize(("numbers", "gap"), [((12, 12, 12, 12), 8.0), ((100, 15, 15), 4.0)])
 def test_divide_few_pictures_of_as_many_domains_as_are_asked_for(numbers, gap):
     """Parts of fewer pictures than are counted: those that hold several domains are divided, not any."""
-    rows, classes, truth = mixture(len(numbers), max(numbers), gap=gap)
-    some = np.concatenate([np.flatnonzero(truth == domain)[:number] for domain, number in enumerate(numbers)])
-    found = divide(rows[some], classes[some], len(numbers), 0)
-    assert adjusted_rand_score(truth[some], found.domains) > 0.85
+    for seed in range(3):
+        rows, classes, truth = mixture(len(numbers), max(numbers), gap=gap, seed=seed)
+        some = np.concatenate([np.flatnonzero(truth == domain)[:number] for domain, number in enumerate(numbers)])
+        found = divide(rows[some], classes[some], len(numbers), 0)
+        assert adjusted_rand_score(truth[some], found.domains) > 0.85
 
 
 def test_find_style_domains_a_division_of_classes_makes_no_domains():
