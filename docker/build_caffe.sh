@@ -39,6 +39,9 @@ environment of the cuda variant
                    built without cuDNN
 Caffe looks for the libraries of these folders where they are, unless they lie in PREFIX/lib.
 
+environment when Caffe runs on the CPU
+  CAFFE_WINOGRAD             0: convolutions of 3x3 taps like all others, not by fewer products (14-8-winograd.patch)
+
 environment when a CUDA build with cuDNN runs
   CAFFE_CUDNN_DETERMINISTIC  1: only algorithms that give the same bits every time, or an error where there is none
   CAFFE_TF32                 1: floats may be rounded to TF32 before they are multiplied, also without cuDNN
