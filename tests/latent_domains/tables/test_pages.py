@@ -116,7 +116,7 @@ def test_pages_the_program_writes_pages_or_checks_them(tmp_path):
         tmp_path / "page.md",
         "<!-- from results/{}: {{n}} -->\n| | n |\n| - | - |\n| DIAL | 2 |\n<!-- end -->\n",
     )
-    file.write_text(table.format("pacs"))
+    file.write_text(table.format("pacs, seeds 0 to 0"))
     wrong = program("pages", file, "--check")
     assert (wrong.returncode, "| 2 |" in file.read_text()) == (1, True)
     assert f"error: {file}: not of the records, expected no change by make pages" in wrong.stderr
