@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import caffe
 import numpy as np
 import pytest
 
@@ -39,10 +40,16 @@ OTHERS = {
 }
 
 
+def layer(name: str) -> str:
+    return f'type: "Convolution" convolution_param {{ {(SUITABLE | OTHERS)[name][1]} }}'
+
+
+def make(folder: Path, name: str) -> caffe.Net:
+    return make_net(folder, (SUITABLE | OTHERS)[name][0], layer(name))
+
+
 def results(folder: Path, name: str, threads: int = 2) -> Results:
-    shape, text = (SUITABLE | OTHERS)[name]
-    net = make_net(folder, shape, f'type: "Convolution" convolution_param {{ {text} }}')
-    return compute(net, threads)
+    return compute(make(folder, name), threads)
 
 
 WITHOUT = """
@@ -98,8 +105,7 @@ def test_winograd_is_not_used_elsewhere(name, tmp_path, without):
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_winograd_what_is_no_number_stays_in_its_tiles(value, tmp_path):
-    shape, text = SUITABLE["plain"]
-    net = make_net(tmp_path, shape, f'type: "Convolution" convolution_param {{ {text} }}')
+    net = make(tmp_path, "plain")
     expected = compute(net)["y"]
     net.blobs["x"].data[2, 3, 6, 6] = value
     net.forward()
@@ -110,14 +116,8 @@ def test_winograd_what_is_no_number_stays_in_its_tiles(value, tmp_path):
 
 
 def test_winograd_several_bottoms_add_their_gradients_of_the_weights(tmp_path):
-    text = SUITABLE["plain"][1]
-    net = make_net(tmp_path, SUITABLE["plain"][0], f'type: "Convolution" convolution_param {{ {text} }}')
-    got = compute(net)
-    both = make_net(
-        tmp_path,
-        SUITABLE["plain"][0],
-        f'bottom: "x" top: "z" type: "Convolution" convolution_param {{ {text} }}',
-    )
+    got = results(tmp_path, "plain")
+    both = make_net(tmp_path, SUITABLE["plain"][0], f'bottom: "x" top: "z" {layer("plain")}')
     both.blobs["x"].data[...] = got["x"]
     for blob in both.params["layer"]:
         blob.diff[...] = 0
@@ -136,11 +136,10 @@ def test_winograd_refuses_a_setting_that_it_does_not_know(tmp_path):
 
 
 def test_winograd_a_net_reshaped_between_passes(tmp_path):
-    shape, text = SUITABLE["plain"]
-    layer = f'type: "Convolution" convolution_param {{ {text} }}'
-    net = make_net(tmp_path, shape, layer)
+    shape = SUITABLE["plain"][0]
+    net = make(tmp_path, "plain")
     for other in ((1, *shape[1:]), (11, *shape[1:]), shape):
         net.blobs["x"].reshape(*other)
         net.reshape()
-        fresh = make_net(tmp_path, other, layer)
+        fresh = make_net(tmp_path, other, layer("plain"))
         assert all(np.array_equal(a, b) for a, b in zip(compute(net).values(), compute(fresh).values(), strict=True))
