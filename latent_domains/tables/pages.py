@@ -23,7 +23,7 @@ A template is a text with figures in braces; ``{accuracy:2}`` has two decimals:
     n, paper                    number of seeds; the paper's accuracy
     accuracy ±                  mean and standard deviation
     less ROW                    difference from a row and its 95 % interval, in points, paired by seed
-    less ROW over targets       the same, paired by the table's columns
+    less ROW over targets       the same, paired by the table's columns and by seed
     gain over ROW               the difference alone; ROW may be ``the paper``
 
 The first four are means over seeds or, on the mean of several columns, means over columns. ``{purity of seeds}`` lists
@@ -51,8 +51,7 @@ from latent_domains.tables.results import (
     Result,
     RowResults,
     difference,
-    over_columns,
-    paired_difference,
+    difference_over_targets,
     results,
 )
 
@@ -185,12 +184,12 @@ class _Place:
             known = self.paper is not None and self.result.n
             return signed(self.result.mean - self.paper, int(decimals)) if known else None
         other = _Place(self.kept, self.kept.row(name), self.column)
-        if other.row is self.row or not (self.result.n and other.result.n):
+        if other.row is self.row:
             return None
         if kind == "gain over":
-            return signed(self.result.mean - other.result.mean, int(decimals))
-        by_target = [over_columns(place.row) for place in (self, other)]
-        found = paired_difference(*by_target) if over_targets else difference(self.result, other.result)
+            known = self.result.n and other.result.n
+            return signed(self.result.mean - other.result.mean, int(decimals)) if known else None
+        found = difference_over_targets(self.row, other.row) if over_targets else difference(self.result, other.result)
         return found and f"{signed(found.mean, 2)} ({signed(found.low, 2)} to {signed(found.high, 2)})"
 
 

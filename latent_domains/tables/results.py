@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import fmean, stdev
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
@@ -221,7 +221,7 @@ CONFIDENCE, POWER = 0.95, 0.8
 
 @dataclass(frozen=True)
 class PairedDifference:
-    """A row's accuracies minus the reference's, in points, over the ``n`` ≥ 2 seeds or columns that both have.
+    """A row's accuracies minus the reference's, in points, over the ``n`` ≥ 2 seeds, or runs, that both have.
 
     ``half`` is the half-width of the interval: Student's t for CONFIDENCE times s/√n, s the sample's deviation.
     ``resolvable`` is the true difference that a two-sided test at 1 - CONFIDENCE finds with POWER: δ·s/√n, where
@@ -262,16 +262,23 @@ def difference(result: Result, reference: Result) -> PairedDifference | None:
     return paired_difference(result.accuracies, reference.accuracies)
 
 
-def over_columns(row: RowResults) -> dict[int, float]:
-    """Return the accuracy (%) in each column of a row, by the column's index, for comparisons over targets.
+def difference_over_targets(row: RowResults, reference: RowResults) -> PairedDifference | None:
+    """Compare two rows run by run, paired by column and seed.
 
-    Empty if one is missing.
+    None if a column lacks a result, or if there are fewer than two pairs. What is one run for all seeds counts once.
     """
-    means = [cell and cell.mean for cell in row.cells]
-    return {} if None in means else dict(enumerate(means))
+    pairs = list(zip(row.cells, reference.cells, strict=True))
+    if not all(ours and other and ours.n and other.n for ours, other in pairs):
+        return None
+    of_rows: tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]] = ({}, {})
+    for column, cells in enumerate(pairs):
+        once = all(cell.seedless for cell in cells)
+        for values, cell in zip(of_rows, cells, strict=True):
+            values |= {(column, seed): value for seed, value in list(cell.accuracies.items())[: 1 if once else None]}
+    return paired_difference(*of_rows)
 
 
-def paired_difference(values: Mapping[int, float], reference: Mapping[int, float]) -> PairedDifference | None:
+def paired_difference(values: Mapping[Any, float], reference: Mapping[Any, float]) -> PairedDifference | None:
     """Compare numbers (%) with the same keys; None if fewer than two keys are in both."""
     from scipy.special import nctdtrinc, stdtrit  # slow to import: for tables with a reference alone
 

@@ -90,7 +90,7 @@ rows:
 
 
 def kept_targets(folder: Path) -> KeptTable:
-    """Return a table of two targets and its records: mDA less DIAL is 4 and 1 by seed, 2 and 3 by target."""
+    """Return a table of two targets and its records: mDA less DIAL is 4 and 1 by seed."""
     table = small_table(folder, TARGETS)
     accuracies = {
         "DIAL": ((0.80, 0.82), (0.60, 0.64)),

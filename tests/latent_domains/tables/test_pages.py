@@ -33,9 +33,10 @@ def page(tmp_path: Path, kept: KeptTable, text: str) -> str:
         ("mean", "{NMI of seeds}, {largest share}", "0.25 0.25, 70.0"),
         ("Photo", "{recall of dog} and {recall of elephant:1}", "80 and 50.0"),
         ("Photo", "{gain over the paper}, {gain over DIAL}", "+2.0, +2.0"),
-        # Student's t of one degree of freedom is 12.706; 4 and 1 have s/√2 = 1.5, 2 and 3 have 0.5
+        # Student's t of one degree of freedom is 12.706; 4 and 1 have s/√2 = 1.5
         ("mean", "{less DIAL}", "+2.50 (−16.56 to +21.56)"),
-        ("mean", "{less DIAL over targets}", "+2.50 (−3.85 to +8.85)"),
+        # that of three is 3.182; 3, 1, 5 and 1 have s/√4 = 0.957
+        ("mean", "{less DIAL over targets}", "+2.50 (−0.55 to +5.55)"),
     ],
 )
 def test_text_has_figures_of_the_records(kept, column, template, expected):
