@@ -24,7 +24,7 @@ A template is a text with figures in braces; ``{accuracy:2}`` has two decimals:
     accuracy ±                  mean and standard deviation
     less ROW                    difference from a row and its 95 % interval, in points, paired by seed
     less ROW over targets       the same, paired by the table's columns and by seed
-    gain over ROW               the difference alone; ROW may be ``the paper``
+    gain over ROW               the difference alone, also over targets; ROW may be ``the paper``
 
 The first four are means over seeds or, on the mean of several columns, means over columns. ``{purity of seeds}`` lists
 the values, ``{purity range}`` is the least to the most of them.
@@ -186,11 +186,15 @@ class _Place:
         other = _Place(self.kept, self.kept.row(name), self.column)
         if other.row is self.row:
             return None
-        if kind == "gain over":
+        if kind == "gain over" and not over_targets:
             known = self.result.n and other.result.n
             return signed(self.result.mean - other.result.mean, int(decimals)) if known else None
         found = difference_over_targets(self.row, other.row) if over_targets else difference(self.result, other.result)
-        return found and f"{signed(found.mean, 2)} ({signed(found.low, 2)} to {signed(found.high, 2)})"
+        if found is None:
+            return None
+        if kind == "gain over":
+            return signed(found.mean, int(decimals))
+        return f"{signed(found.mean, 2)} ({signed(found.low, 2)} to {signed(found.high, 2)})"
 
 
 def _recall(record: Record, name: str) -> float:

@@ -36,7 +36,7 @@ def page(tmp_path: Path, kept: KeptTable, text: str) -> str:
         # Student's t of one degree of freedom is 12.706; 4 and 1 have s/√2 = 1.5
         ("mean", "{less DIAL}", "+2.50 (−16.56 to +21.56)"),
         # that of three is 3.182; 3, 1, 5 and 1 have s/√4 = 0.957
-        ("mean", "{less DIAL over targets}", "+2.50 (−0.55 to +5.55)"),
+        ("mean", "{less DIAL over targets}, {gain over DIAL over targets}", "+2.50 (−0.55 to +5.55), +2.5"),
     ],
 )
 def test_text_has_figures_of_the_records(kept, column, template, expected):
