@@ -179,13 +179,13 @@ class _Place:
         return [_recall(record, name.removeprefix(_RECALL)) for record in records if record is not None]
 
     def _compared(self, kind: str, name: str, over_targets: str | None, decimals: str) -> str | None:
-        """Write a difference from another row, or from the paper; None if one of them is missing."""
+        """Write a difference from another row, or from the paper; None if one is missing, "" for the row itself."""
         if (kind, name) == ("gain over", "the paper"):
             known = self.paper is not None and self.result.n
             return signed(self.result.mean - self.paper, int(decimals)) if known else None
         other = _Place(self.kept, self.kept.row(name), self.column)
         if other.row is self.row:
-            return None
+            return ""
         if kind == "gain over" and not over_targets:
             known = self.result.n and other.result.n
             return signed(self.result.mean - other.result.mean, int(decimals)) if known else None

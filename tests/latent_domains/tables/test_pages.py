@@ -45,7 +45,7 @@ def test_text_has_figures_of_the_records(kept, column, template, expected):
 
 @pytest.mark.parametrize(
     ("row", "template", "expected"),
-    [("DIAL", "so {purity}", None), ("DIAL", "{less DIAL}", None), ("source only", "{accuracy}", "–")],
+    [("DIAL", "so {purity}", None), ("DIAL", "{less DIAL}", ""), ("source only", "{accuracy}", "–")],
 )
 def test_text_of_what_is_not_there(kept, row, template, expected):
     assert kept.text(row, "mean", template) == expected
