@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from latent_domains.runs.record import DomainUsage
 from latent_domains.tables.definition import Candidate, Cell, Row, Table
@@ -257,33 +257,32 @@ def differences(table: Table, rows: Sequence[RowResults]) -> dict[str, list[Pair
 
 def difference(result: Result, reference: Result) -> PairedDifference | None:
     """Compare two results seed by seed; None if fewer than two seeds are in both, or if each is a single run."""
-    if result.seedless and reference.seedless:  # one run for all seeds: the deviation over seeds would be 0
-        return None
-    return paired_difference(result.accuracies, reference.accuracies)
+    return _paired(_by_seed(result, reference))
 
 
 def difference_over_targets(row: RowResults, reference: RowResults) -> PairedDifference | None:
     """Compare two rows run by run, paired by column and seed.
 
-    None if a column lacks a result, or if there are fewer than two pairs. What is one run for all seeds counts once.
+    None if a column lacks a result, or if there are fewer than two pairs.
     """
     pairs = list(zip(row.cells, reference.cells, strict=True))
     if not all(ours and other and ours.n and other.n for ours, other in pairs):
         return None
-    of_rows: tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]] = ({}, {})
-    for column, cells in enumerate(pairs):
-        once = all(cell.seedless for cell in cells)
-        for values, cell in zip(of_rows, cells, strict=True):
-            values |= {(column, seed): value for seed, value in list(cell.accuracies.items())[: 1 if once else None]}
-    return paired_difference(*of_rows)
+    return _paired([found for pair in pairs for found in _by_seed(*pair)])
 
 
-def paired_difference(values: Mapping[Any, float], reference: Mapping[Any, float]) -> PairedDifference | None:
-    """Compare numbers (%) with the same keys; None if fewer than two keys are in both."""
+def _by_seed(result: Result, reference: Result) -> list[float]:
+    """Return the differences (%) of the seeds that are in both; what is one run for all seeds counts once."""
+    found = [
+        value - reference.accuracies[seed] for seed, value in result.accuracies.items() if seed in reference.accuracies
+    ]
+    return found[: 1 if result.seedless and reference.seedless else None]
+
+
+def _paired(differences: Sequence[float]) -> PairedDifference | None:
+    """Compare by differences (%) of pairs; None if there are fewer than two."""
     from scipy.special import nctdtrinc, stdtrit  # slow to import: for tables with a reference alone
 
-    shared = values.keys() & reference.keys()
-    differences = [values[key] - reference[key] for key in shared]
     n = len(differences)
     if n < 2:
         return None
