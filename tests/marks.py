@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-ALLOWED = {"cat", "dot", "git", "lscpu"}
-"""Programs that a test may start without a mark: they take no time. Two are how joblib counts cores."""
+ALLOWED = {"cat", "dot", "fc-list", "git", "lscpu"}
+"""Programs that a test may start without a mark: they take no time. Two are how joblib counts cores, fc-list is how
+matplotlib finds fonts, once on a machine."""
 
 MARKS = ("program", "slow", "torch", "browser", "gpu")
 """Of the tests that `make check` leaves out."""
