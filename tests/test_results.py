@@ -30,7 +30,8 @@ def test_results_a_kept_table_is_that_of_the_kept_records(file: Path):
 
 README = [
     "digits: mDA, k = 2; {gain over DIAL, single source (unified)}, no gain ([five seeds](results/README.md#table-1)",
-    "pacs, seeds 0 to 2: mDA; {gain over DIAL over targets}, undecided ([one to three seeds](results/README.md#pacs-r",
+    "pacs, seeds 0 to 2: mDA; {gain over DIAL over targets}, undecided "
+    "([one to three seeds](results/README.md#pacs-resnet18)",
     "pacs_lite0_finetuned: mDA; {gain over DIAL}, undecided ([one seed](results/README.md#pacs-fine-tuned)",
     "pacs_domains: mDA, branch of adapt; {gain over DIAL}, no gain ([ten seeds](results/pacs_domains/README.md))",
     "office_caltech_surf: mDA; {gain over DIAL}, no gain ([five seeds](results/office_caltech_surf",
